@@ -18,7 +18,7 @@ from listing import make_runs
 from engine.base import jsonl
 from engine.run.history.run_filter import RunFiles, RunFilter
 from engine.run.index import Index
-from engine.run.registry import list_runs
+from engine.run.registry import Row, list_runs
 from engine.run.rundir import RunDir
 
 COUNT = 10_000
@@ -55,7 +55,7 @@ def main() -> int:
         folder = Path(name)
         make_runs(folder / "runs", COUNT)
         log_steps(folder)
-        index = Index(folder / "runs", folder / "index.sqlite")
+        index = Index(folder / "runs", Row, folder / "index.sqlite")
         list_runs(folder / "runs", index)
         started = time.monotonic()
         runs = list_runs(folder / "runs", index)

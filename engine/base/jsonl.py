@@ -218,6 +218,13 @@ def line(value: Any) -> str | None:
     return " ".join("".join(c if c.isprintable() else " " for c in value).split())
 
 
+def text(value: Any) -> str | None:
+    """A field that should be a text of any lines; None for anything else. See ``line``."""
+    if not isinstance(value, str):
+        return None
+    return "\n".join(line(part) or "" for part in value.splitlines())
+
+
 def location(value: Any) -> str | None:
     """A field that should be a path; None for one that no file system takes. Not safe to show."""
     if not isinstance(value, str) or not value or "\0" in value:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePath
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 import msgspec
@@ -19,9 +19,14 @@ from engine.base.holes import numbered_lines
 
 S = TypeVar("S", bound=Struct)
 
-Line = Annotated[str, Meta(pattern=r"^[ -~]*\Z")]
+# What a pattern and its bounds accept takes no call of Python. ``_READERS`` decide about the rest:
+# a line in Greek, a long path.
+_SHOWN = " -~¡-¬®-ʯ–—‘-”…▁-█"
+Line = Annotated[str, Meta(pattern=rf"\A[{_SHOWN}]*\Z")]
 """A line of text that is safe to show: control and invisible characters are replaced by spaces."""
-Location = Annotated[str, Meta(pattern=r"^(?!~)[ -~]{1,240}$")]
+Text = Annotated[str, Meta(pattern=rf"\A[{_SHOWN}\n]*\Z")]
+"""Lines of text that are safe to show."""
+Location = Annotated[str, Meta(pattern=r"\A(?!~)[ -~]{1,240}\Z")]
 """A path that a file system takes. Not safe to show where it is longer, or not ASCII."""
 Moment = Annotated[float, Meta(ge=0, le=2**37)]
 """Unix seconds that a calendar can show."""
@@ -30,10 +35,9 @@ Integer = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 Number = Annotated[float, Meta(ge=-1e100, le=1e100)]
 """A finite number, whose sums and squares are finite too."""
 
-# The patterns and bounds above are what the quick pass accepts without a call of Python. These
-# decide about the rest: a line in Greek, a long path.
 _READERS: dict[Any, Callable[[Any], Any]] = {
     Line: jsonl.line,
+    Text: jsonl.text,
     Location: jsonl.location,
     Moment: jsonl.moment,
     Integer: jsonl.integer,
@@ -69,7 +73,8 @@ def decode_record(text: bytes, kind: type[S]) -> S | None:
     without a default is missing or damaged.
 
     A damaged field has its default. Damaged items of a list and entries of a dict are left out, or
-    None where their type allows it. Unknown fields are skipped.
+    None where their type allows it. What is longer than the ``max_length`` of its type is cut.
+    Unknown fields are skipped.
     """
     try:
         return msgspec.json.decode(text, type=kind)
@@ -89,6 +94,9 @@ def _valid_part(value: Any, kind: Any) -> Any:
         valid = reader(value)
         return UNSET if valid is None else valid
     origin, parts = get_origin(kind) or kind, get_args(kind)
+    if origin is Annotated and (longest := parts[-1].max_length) is not None:
+        valid = _valid_part(value, parts[0] if len(parts) == 2 else Annotated[parts[:-1]])
+        return valid if valid is UNSET else valid[:longest]
     if origin in (types.UnionType, Union):
         valid = (_valid_part(value, part) for part in parts if part is not types.NoneType)
         return next((part for part in valid if part is not UNSET), _none_of(parts))
@@ -132,3 +140,28 @@ def _valid_struct(value: dict[str, Any], kind: type[Struct]) -> Struct | UnsetTy
 
 
 _fields = functools.cache(msgspec.structs.fields)
+
+
+def write_record(path: Path, record: Any) -> None:
+    """Replace a JSON file by a record, with the version of the format."""
+    jsonl.write_json(path, {"v": 1, **to_json(record)})
+
+
+def to_json(value: Any) -> Any:
+    """A record, or any value with records in it, as values of JSON: each field under its name.
+
+    Paths become texts. TypeError for what JSON has no value for.
+    """
+    return msgspec.to_builtins(value, enc_hook=_plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PurePath):
+        return str(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    # Numbers and texts of another library, as NumPy's.
+    for kind in (str, int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    raise TypeError(f"{type(value).__name__} has no value in JSON")

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
+from engine.base.typed import Integer, Line, to_json
 from engine.run.columns import RunInfo
 from engine.run.finding import Finding, Severity
-from engine.run.index import Index, Row, index_path, stamp
+from engine.run.index import Index, index_path, stamp
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state
 
@@ -57,7 +59,7 @@ class Health:
 
     def to_json(self) -> dict[str, Any]:
         word = "unhealthy" if self.finding else "healthy" if self.is_known else "not examined"
-        return {"state": word, "finding": _row_of(self.finding)}
+        return {"state": word, "finding": to_json(_brief(self.finding))}
 
 
 UNKNOWN = Health(is_known=False)
@@ -106,14 +108,29 @@ def format_health(health: Health | None) -> str:
     return "" if health is None else health.phrase or "healthy"
 
 
+class _Brief(Struct, frozen=True):
+    """What the cache holds of a finding."""
+
+    id: Line
+    severity: Severity
+    title: Line
+    onset_step: Integer | None
+
+
+class _Row(Struct, frozen=True):
+    """``finding`` is None for a healthy run."""
+
+    finding: _Brief | None
+
+
 class HealthBook:
     """The health of the runs of one directory, cached in the user's cache directory."""
 
     def __init__(self, root: Path, path: Path | None = None) -> None:
         self._root, self._folder = root, str(root)
-        self._index = Index(root, path or index_path().with_name("health-1.sqlite"))
+        self._index = Index(root, _Row, path or index_path().with_name("health-1.sqlite"))
         self._rules = _rules_stamp()
-        self._rows: dict[str, tuple[str, Row]] | None = None
+        self._rows: dict[str, tuple[str, _Row]] | None = None
 
     def of(self, info: RunInfo) -> Health | None:
         """Return the cached health of a run; None for one that has not finished."""
@@ -121,8 +138,8 @@ class HealthBook:
             return None
         if self._rows is None:
             self._rows = self._index.read()
-        cached, row = self._rows.get(info.id, ("", {}))
-        return _from_row(row) if cached and cached == self._stamp(info) else UNKNOWN
+        cached, row = self._rows.get(info.id, ("", _Row(None)))
+        return _health(row) if cached and cached == self._stamp(info) else UNKNOWN
 
     def examine(self, info: RunInfo, stopped: Stopped = lambda: False) -> Health | None:
         """Return the cached health, else the doctor's result, which is then cached."""
@@ -135,7 +152,7 @@ class HealthBook:
         before = self._stamp(info)
         health = health_of(RunDir(self._root / info.id), info.state, stopped)
         if health is not None and health.is_known:
-            entry = (before, {"finding": _row_of(health.finding)})
+            entry = (before, _Row(_brief(health.finding)))
             self._rows = {**(self._rows or {}), info.id: entry}
             self._index.update({info.id: entry}, gone=set())
         return health
@@ -187,28 +204,12 @@ def _rules_stamp() -> str:
     return f"{size}:{newest}"
 
 
-class _Brief(msgspec.Struct, frozen=True):
-    """What the cache holds of a finding."""
-
-    id: str
-    severity: Severity
-    title: str
-    onset_step: int | None
+def _brief(finding: Finding | None) -> _Brief | None:
+    return None if finding is None else msgspec.convert(finding, _Brief, from_attributes=True)
 
 
-def _row_of(finding: Finding | None) -> Row | None:
-    if finding is None:
-        return None
-    row: Row = msgspec.to_builtins(msgspec.convert(finding, _Brief, from_attributes=True))
-    return row
-
-
-def _from_row(row: Row) -> Health:
-    """Return the health of a cached row; UNKNOWN for an unknown format."""
-    try:
-        brief = msgspec.convert(row["finding"], _Brief | None)
-    except (KeyError, msgspec.ValidationError):
-        return UNKNOWN
+def _health(row: _Row) -> Health:
+    brief = row.finding
     return Health(finding=Finding(**msgspec.structs.asdict(brief), cause="") if brief else None)
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.masking import holds_secret, mask_data, mask_text, mask_words
+from engine.base.typed import to_json
 from engine.config.keys import flatten
 from engine.launch.command import command_manifest, program_name, run_stem
 from engine.launch.launcher import choose_directory, start_run
@@ -211,7 +212,7 @@ def _manifest(adoption: Adoption) -> Mapping[str, Any]:
         adopted={
             "path": str(adopted.path) if adopted.path else None,
             "logs": [str(log) for log in adopted.logs],
-            "process": asdict(adopted.process) if adopted.process else None,
+            "process": to_json(adopted.process),
             "started": adopted.started,
         },
         # The folder of the program may vanish; that of the run stays.

@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
-import orjson
+import msgspec
+from msgspec import Struct
 
-from engine.base import files
+from engine.base import files, typed
 
-Row = dict[str, Any]
+R = TypeVar("R", bound=Struct)
 
 # Part of the file name: programs of different versions do not share a file.
-_VERSION = 8
+_VERSION = 9
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SCHEMA = """
 create table if not exists run (
@@ -44,37 +45,34 @@ def cache_folder() -> Path:
     return Path("/dev/null" if cache.startswith("~") else cache) / "grubrics-tui"
 
 
-class Index:
-    """Rows of one runs directory: JSON objects by run ID, each valid for one stamp of its files."""
+class Index(Generic[R]):
+    """Rows of one runs directory by run ID, each valid for one stamp of its files."""
 
-    def __init__(self, root: Path, path: Path | None = None) -> None:
+    def __init__(self, root: Path, kind: type[R], path: Path | None = None) -> None:
         # A path may be invalid as text in a database.
         self._root = ascii(str(root.resolve()))
         self._path = index_path() if path is None else path
+        self._kind = kind
 
-    def read(self) -> dict[str, tuple[str, Row]]:
+    def read(self) -> dict[str, tuple[str, R]]:
         """``id -> (stamp, row)``; empty without a usable index."""
-        query = "select id, stamp, row from run where root = ?"
+        query = "select id, stamp, cast(row as text) from run where root = ?"
         try:
             with self._open() as database:
                 stored = database.execute(query, [self._root]).fetchall()
         except (sqlite3.Error, OSError):
             return {}
-        texts = [text for _, _, text in stored]
-        try:  # One call: a call for each of ten thousand rows takes longer than everything else.
-            rows = orjson.loads(f"[{','.join(texts)}]")
-        except (TypeError, orjson.JSONDecodeError):
-            rows = []
-        if len(rows) != len(texts) or not all(isinstance(row, dict) for row in rows):
+        rows = _decode([text for _, _, text in stored], self._kind)
+        if rows is None:
             self._discard()
             return {}
         return {id: (stamp, row) for (id, stamp, _), row in zip(stored, rows, strict=True)}
 
-    def update(self, changed: Mapping[str, tuple[str, Row]], gone: set[str]) -> None:
+    def update(self, changed: Mapping[str, tuple[str, R]], gone: set[str]) -> None:
         """Store new rows and forget runs that are no longer there."""
         if not changed and not gone:
             return
-        rows = [(self._root, id, stamp, _to_json(row)) for id, (stamp, row) in changed.items()]
+        rows = [(self._root, id, stamp, _encode(row)) for id, (stamp, row) in changed.items()]
         forgotten = [(self._root, id) for id in gone]
         with suppress(sqlite3.Error, OSError), self._open() as database:
             database.executemany("insert or replace into run values (?, ?, ?, ?)", rows)
@@ -104,12 +102,23 @@ class Index:
             self._path.unlink()
 
 
-def _to_json(row: Row) -> str:
-    """The row as JSON that ``read`` takes: half a surrogate pair becomes a question mark."""
-    try:
-        return orjson.dumps(row).decode()
-    except orjson.JSONEncodeError:
-        return json.dumps(row, ensure_ascii=False).encode(errors="replace").decode()
+def _encode(row: Struct) -> str:
+    """The row as JSON. Half a surrogate pair, which no database takes, becomes a question mark."""
+    text = json.dumps(typed.to_json(row), ensure_ascii=False)
+    return text.encode(errors="replace").decode()
+
+
+def _decode(texts: Sequence[str], kind: type[R]) -> list[R] | None:
+    """The rows; None if one of them is damaged."""
+    with suppress(msgspec.MsgspecError, RecursionError):
+        # One call: a call for each of ten thousand rows takes longer than everything else.
+        text = f"[{','.join(texts)}]"
+        rows: list[R] = msgspec.json.decode(text, type=list[kind])  # type: ignore[valid-type]
+        if len(rows) == len(texts):
+            return rows
+    decoded = (typed.decode_record(text.encode(), kind) for text in texts)
+    valid = [row for row in decoded if row is not None]
+    return valid if len(valid) == len(texts) else None
 
 
 def stamp(file: str) -> str:

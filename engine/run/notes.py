@@ -8,42 +8,31 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from engine.base import jsonl, locks
+from msgspec import Meta, Struct
+
+from engine.base import jsonl, locks, typed
 from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import holds_secret, mask_text
+from engine.base.typed import Text
 from engine.run.rundir import RunDir
 from engine.run.trust import require
 
 MOST_TAGS = 20
 LONGEST_NOTE = 4000
 
-_TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_TAG = r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,39}\Z"
 
 
-@dataclass(frozen=True)
-class Notes:
-    """Valid tags, and text that is safe to display."""
+class Notes(Struct, frozen=True):
+    """Valid tags, and text that is safe to show."""
 
-    tags: tuple[str, ...] = ()
-    text: str = ""
+    tags: Annotated[tuple[Annotated[str, Meta(pattern=_TAG)], ...], Meta(max_length=MOST_TAGS)] = ()
+    text: Annotated[Text, Meta(max_length=LONGEST_NOTE)] = ""
 
     def __bool__(self) -> bool:
         return bool(self.tags or self.text)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"tags": list(self.tags), "text": self.text}
-
-    @classmethod
-    def from_json(cls, raw: Any) -> Notes:
-        """The notes of a file or an index row, without invalid parts."""
-        if not isinstance(raw, dict):
-            return cls()
-        raw_tags = raw.get("tags")
-        tags = [tag for tag in raw_tags if is_tag(tag)] if isinstance(raw_tags, list) else []
-        return cls(tuple(dict.fromkeys(tags))[:MOST_TAGS], _clean(raw.get("text")))
 
 
 def check_tag(tag: str) -> str:
@@ -59,7 +48,8 @@ def check_tag(tag: str) -> str:
 
 def read_notes(run: RunDir) -> Notes:
     """The notes of a run; empty if there are none."""
-    return Notes.from_json(jsonl.read_json(run.notes))
+    notes = typed.read_record(run.notes, Notes) or Notes()
+    return Notes(tuple(dict.fromkeys(notes.tags)), _clean(notes.text))
 
 
 def add_tags(run: RunDir, tags: Iterable[str]) -> Notes:
@@ -113,14 +103,14 @@ def _write(run: RunDir, notes: Notes) -> Notes:
         raise UsageError(
             f"run '{run.id}' would have {len(notes.tags)} tags; at most {MOST_TAGS} are allowed"
         )
-    jsonl.write_json(run.notes, {"v": 1, **notes.to_json()})
+    typed.write_record(run.notes, notes)
     return notes
 
 
 def _checked(text: str) -> str:
     if len(text) > LONGEST_NOTE:
         raise UsageError(f"a note is {LONGEST_NOTE} characters at most; this one has {len(text)}")
-    return _clean(mask_text(text))
+    return _clean(jsonl.text(mask_text(text)) or "")
 
 
 @contextlib.contextmanager
@@ -136,12 +126,9 @@ def _changing(run: RunDir) -> Iterator[Notes]:
 
 
 def is_tag(value: Any) -> bool:
-    return isinstance(value, str) and _TAG.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(_TAG, value) is not None
 
 
-def _clean(text: Any) -> str:
-    """Remove control and invisible characters, and empty lines at both ends."""
-    if not isinstance(text, str):
-        return ""
-    lines = [jsonl.line(line) or "" for line in text[:LONGEST_NOTE].splitlines()]
-    return "\n".join(line.rstrip() for line in lines).strip("\n")
+def _clean(text: str) -> str:
+    """Remove spaces at the ends of lines, and empty lines at both ends."""
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")

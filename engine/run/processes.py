@@ -8,10 +8,12 @@ import signal
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base import files, jsonl
+from msgspec import Struct
+
+from engine.base import files
+from engine.base.typed import Integer
 from engine.run.marks import Mark, names, read_environment, read_mark
 from engine.run.rundir import SUPERVISES_VARIABLE, RunDir
 
@@ -21,16 +23,15 @@ _ROUNDS = 5
 _STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/<pid>/stat after the command name
 
 
-@dataclass(frozen=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """A process, distinguishable from a later one with the same pid.
 
     ``start`` is in clock ticks since boot, so a jump of the wall clock does not change it;
     ``boot`` identifies the machine and its boot.
     """
 
-    pid: jsonl.Integer
-    start: jsonl.Integer
+    pid: Integer
+    start: Integer
     boot: str
 
 

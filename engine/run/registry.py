@@ -4,53 +4,67 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from engine.base import jsonl
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from engine.base import typed
 from engine.base.text import sparkline
+from engine.base.typed import Line, Moment, Number
 from engine.run.columns import RunInfo
 from engine.run.figures import read_figures
-from engine.run.index import Index, Row
+from engine.run.index import Index
 from engine.run.index import stamp as stamp_of
 from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, listed_kind
 from engine.run.manifest import format_changes
 from engine.run.notes import Notes, read_notes
 from engine.run.rundir import RunDir, exists, folder_names
 from engine.run.state import (
+    Phrase,
     RunState,
     observe,
     observed_state,
     recorded_state,
-    state_from_json,
     unreadable,
 )
 from engine.run.trust import is_neighbor
 
-_ACTIVE_FIELDS = ("trainer", "supervisor", "heartbeat", "beat", "host")
-"""Fields of a state that an ended run does not need."""
-_LONGEST = 200
-"""Characters of a name in the list."""
-_LONGEST_CHANGE = 2000
-"""Characters of an override."""
-_MOST_CHANGES = 100
-_NO_NOTES = Notes()
+Name = Annotated[Line, Meta(max_length=200)]
 
 
-def list_runs(root: Path, index: Index | None = None) -> list[RunInfo]:
+class Row(Struct, frozen=True, omit_defaults=True):
+    """What the list needs of a run that may have changed since: safe to show, also if the index was
+    edited. ``state`` is None where it could not be read."""
+
+    recipe: Name = ""
+    kind: Name = ""
+    created: Moment | None = None
+    changed: Annotated[tuple[Phrase, ...], Meta(max_length=100)] = ()
+    """The overrides."""
+    reward: Number | None = None
+    curve: Line = ""
+    train_loss: Number | None = None
+    loss_curve: Line = ""
+    validation: Number | None = None
+    notes: Notes = Notes()
+    state: RunState | None = None
+
+
+def list_runs(root: Path, index: Index[Row] | None = None) -> list[RunInfo]:
     """Every run below ``root``; the one that started or was resumed last comes first.
 
     Unchanged runs come from the index.
     """
-    index = index or Index(root)
+    index = index or Index(root, Row)
     cache, changed, runs = index.read(), {}, []
     for name, stamp in _stamps(root):
         cached = cache.pop(name, None)
         if cached is None or cached[0] != stamp:
             # The stamp is older than the row: a change in between is noticed next time.
             cached = (stamp, _row(RunDir(root / name)))
-            if "state" in cached[1]:  # What cannot be read now may be readable later.
+            if cached[1].state is not None:  # What cannot be read now may be readable later.
                 changed[name] = cached
         runs.append(_info(root, name, cached[1]))
     index.update(changed, gone=set(cache))
@@ -84,71 +98,48 @@ def _row(run: RunDir) -> Row:
     """The row of the index: only what the list needs."""
     shown = ("recipe", "kind", "created")
     manifest, state = run.read_manifest("id", *shown, "attempts", "changes"), recorded_state(run)
-    row: Row = {}
-    for key in shown:
-        value = manifest.get(key)
-        row[key] = value[:_LONGEST] if isinstance(value, str) else value
-    if changed := format_changes(manifest):
-        row["changed"] = [_cut(text) for text in changed[:_MOST_CHANGES]]
     if manifest.get("kind") == COMMAND:
-        row["kind"] = listed_kind(manifest | run.read_manifest(ADOPTED, PIPELINE))
-    row |= _figures(run)
-    if exists(str(run.notes)) and (notes := read_notes(run)):
-        row["notes"] = notes.to_json()
-    if state is not None:
-        # ``asdict`` copies every value, which takes long for ten thousand ended runs.
-        fields = vars(state) if state.has_ended else asdict(state)
-        dropped = _ACTIVE_FIELDS if state.has_ended else ()
-        row["state"] = {k: v for k, v in fields.items() if v is not None and k not in dropped}
-    return row
+        manifest["kind"] = listed_kind(manifest | run.read_manifest(ADOPTED, PIPELINE))
+    row = typed.convert_record({**manifest, "changed": format_changes(manifest)}, Row) or Row()
+    if state is not None and state.has_ended:
+        state = replace(state, trainer=None, supervisor=None, heartbeat=None, beat=None, host=None)
+    fields = {"notes": notes} if exists(str(run.notes)) and (notes := read_notes(run)) else {}
+    return replace(row, **_figures(run), **fields, state=state)
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_CHANGE else f"{text[: _LONGEST_CHANGE - 1]}…"
-
-
-def _figures(run: RunDir) -> Row:
+def _figures(run: RunDir) -> dict[str, Any]:
+    """The fields of a row that are figures."""
     figures = read_figures(run.train_log)
-    row: Row = {"validation": figures.validation} if figures.validation is not None else {}
+    fields: dict[str, Any] = {"validation": figures.validation}
     if figures.rewards:
-        row |= {"reward": figures.rewards[-1], "curve": sparkline(figures.rewards)}
+        fields |= {"reward": figures.rewards[-1], "curve": sparkline(figures.rewards)}
     if figures.losses:
-        row |= {"train_loss": figures.losses[-1], "loss_curve": sparkline(figures.losses)}
-    return row
+        fields |= {"train_loss": figures.losses[-1], "loss_curve": sparkline(figures.losses)}
+    return fields
 
 
 def _info(root: Path, name: str, row: Row) -> RunInfo:
-    """The run as it is now; safe to display, even if the index was edited."""
-    recorded = state_from_json(row.get("state"))
-    state = unreadable(RunDir(root / name)) if recorded is None else recorded
+    """The run as it is now."""
+    state = unreadable(RunDir(root / name)) if row.state is None else row.state
     if not state.has_ended:  # Path objects for all ended runs would take long.
         run = RunDir(root / name)
         state = observe(state, run)
         if state.state == "lost":
             state = observed_state(run)  # It may have ended since its file was read.
-    info = object.__new__(RunInfo)
-    # The constructor of a frozen class takes three times as long: too long for ten thousand runs.
-    info.__dict__.update(
+    return RunInfo(
         id=name,
         state=state,
-        config=jsonl.line(row.get("recipe")) or "?",
-        kind=jsonl.line(row.get("kind")) or "?",
-        started=state.first_start or jsonl.moment(row.get("created")),
-        notes=Notes.from_json(row["notes"]) if "notes" in row else _NO_NOTES,
-        reward=jsonl.number(row.get("reward")),
-        curve=jsonl.line(row.get("curve")) or "",
-        train_loss=jsonl.number(row.get("train_loss")),
-        loss_curve=jsonl.line(row.get("loss_curve")) or "",
-        validation=jsonl.number(row.get("validation")),
-        changed=_texts(row["changed"]) if "changed" in row else (),
-        health="",
+        config=row.recipe or "?",
+        kind=row.kind or "?",
+        started=state.first_start or row.created,
+        notes=row.notes,
+        reward=row.reward,
+        curve=row.curve,
+        train_loss=row.train_loss,
+        loss_curve=row.loss_curve,
+        validation=row.validation,
+        changed=row.changed,
     )
-    return info
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    items = value if isinstance(value, list) else ()
-    return tuple(text for item in items if (text := jsonl.line(item)))
 
 
 class ActiveRuns:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
 import time
-from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Annotated, Any, Literal, cast
 
-from engine.base import files, jsonl
+import msgspec
+from msgspec import Meta, Struct
+
+from engine.base import files, jsonl, typed
 from engine.base.masking import mask_data
 from engine.base.quantities import format_time
+from engine.base.typed import Integer, Line, Moment, Number
 from engine.run.marks import read_environment, supervises
 from engine.run.processes import Identity, alive, boot_id
 from engine.run.rundir import SUPERVISES_VARIABLE, RunDir
@@ -28,41 +29,39 @@ _SILENCE_S = 60.0
 """A supervisor writes every two seconds; a dump of stacks may keep it from that for twenty."""
 _PIDS_OF_THE_MACHINE = 0xEFFFFFFC
 """Linux's number for the process namespace outside of all containers."""
-_LONGEST_PHRASE = 2000
-"""Characters; the list keeps them for every run."""
 _REWRITE_S = 3.0
 """A live supervisor has replaced a broken state file after this."""
 
 ENDED: frozenset[str] = frozenset({"finished", "failed", "lost"})
-_NAMES: frozenset[str] = frozenset(get_args(StateName)) - {"external"}
-"""States that a supervisor writes."""
+
+Phrase = Annotated[Line, Meta(max_length=2000)]
+"""The list keeps it for every run."""
 
 
-@dataclass(frozen=True)
-class RunState:
-    """One moment of a run. Times are Unix seconds; ``step`` is the last one logged."""
+class RunState(Struct, frozen=True):
+    """One moment of a run, as ``state.json`` holds it. ``step`` is the last one logged."""
 
     state: StateName
-    reason: str | None = None
-    waiting_for: str | None = None
-    attempt: int = 1
+    reason: Phrase | None = None
+    waiting_for: Phrase | None = None
+    attempt: Annotated[int, Meta(ge=1, le=2**53)] = 1
     trainer: Identity | None = None
     supervisor: Identity | None = None
-    heartbeat: float | None = None
-    beat: float | None = None
+    heartbeat: Moment | None = None
+    beat: Number | None = None
     """The heartbeat in seconds since the machine started: no jump of its clock moves it."""
-    host: str | None = None
-    started: float | None = None
-    ended: float | None = None
-    exit_code: int | None = None
-    signal: str | None = None
-    step: int | None = None
-    total_steps: int | None = None
-    gpus: str | None = None
+    host: Line | None = None
+    started: Moment | None = None
+    ended: Moment | None = None
+    exit_code: Integer | None = None
+    signal: Line | None = None
+    step: Integer | None = None
+    total_steps: Integer | None = None
+    gpus: Line | None = None
     """The GPUs it may use, as CUDA_VISIBLE_DEVICES has them, or ``all``; None: it uses none."""
-    ran_before: float | None = None
+    ran_before: Number | None = None
     """Seconds that the attempts before this one took."""
-    began: float | None = None
+    began: Moment | None = None
     """When the first attempt started, where this is a later one."""
 
     @property
@@ -97,36 +96,8 @@ class RunState:
         return (self.ran_before or 0.0) + max(0.0, (self.ended or last_sign or now) - self.started)
 
     def evolve(self, **changes: Any) -> RunState:
-        return dataclasses.replace(self, **changes)
+        return msgspec.structs.replace(self, **changes)
 
-
-def _phrase(value: Any) -> str | None:
-    text = jsonl.line(value)
-    return None if text is None else text[:_LONGEST_PHRASE]
-
-
-def _process(value: Any) -> Identity | None:
-    return jsonl.convert(value, Identity)
-
-
-_FIELDS: Mapping[str, Callable[[Any], Any]] = {
-    "reason": _phrase,
-    "waiting_for": _phrase,
-    "trainer": _process,
-    "supervisor": _process,
-    "heartbeat": jsonl.moment,
-    "beat": jsonl.number,
-    "host": jsonl.line,
-    "started": jsonl.moment,
-    "ended": jsonl.moment,
-    "exit_code": jsonl.integer,
-    "signal": jsonl.line,
-    "step": jsonl.integer,
-    "total_steps": jsonl.integer,
-    "gpus": jsonl.line,
-    "ran_before": jsonl.number,
-    "began": jsonl.moment,
-}
 
 STOPPED = "stopped"
 """What lists and filters call a run that is ``finished`` because it was stopped."""
@@ -145,7 +116,7 @@ UNREADABLE = RunState("lost", reason=f"{UNREADABLE_WORD}: no valid state.json")
 
 def write_state(run: RunDir, state: RunState) -> None:
     """Replace ``state.json``. On a full disk write over it: that needs no room."""
-    value = mask_data({"v": 1, **dataclasses.asdict(state)})
+    value = mask_data({"v": 1, **typed.to_json(state)})
     try:
         jsonl.write_json(run.state, value)
     except IsADirectoryError:
@@ -182,26 +153,8 @@ def this_host() -> str:
 
 def recorded_state(run: RunDir) -> RunState | None:
     """``state.json`` as written, or None if it is missing or unreadable."""
-    return state_from_json(jsonl.read_json(run.state))
-
-
-def state_from_json(raw: Any) -> RunState | None:
-    """Parse a state that ``write_state`` wrote; None for anything else.
-
-    Unknown keys are skipped, and a field of the wrong type counts as missing. Texts are safe to
-    show.
-    """
-    name = raw.get("state") if isinstance(raw, dict) else None
-    if not isinstance(name, str) or name not in _NAMES:
-        return None
-    state = object.__new__(RunState)
-    # The constructor of a frozen class takes four times as long: too long for ten thousand runs.
-    state.__dict__.update(
-        {key: _FIELDS[key](value) for key, value in raw.items() if key in _FIELDS},
-        state=name,
-        attempt=jsonl.integer(raw.get("attempt")) or 1,
-    )
-    return state
+    state = typed.read_record(run.state, RunState)
+    return None if state is None or state.state == EXTERNAL else state
 
 
 def unreadable(run: RunDir) -> RunState:

@@ -8,7 +8,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.run.checkpoints.disposal import bytes_of
 from engine.run.checkpoints.find import check_checkpoint, list_checkpoints
-from engine.run.columns import RunInfo
+from engine.run.columns import RunInfo, runs_to_json
 from engine.run.figures import read_figures
 from engine.run.kinds import listed_kind
 from engine.run.manifest import changed_values, format_changes
@@ -43,7 +43,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         validation=figures.validation,
         changed=tuple(format_changes(manifest)),
     )
-    listed = info.to_json()
+    [listed] = runs_to_json([info])
     job = read_job(run.attempt(state.attempt).path)
     exposed, of_program = exposures(run), find_host(run, manifest).program()
     cwd = Path(str(manifest.get("cwd") or ""))

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
+from msgspec.structs import replace
+
 from engine.base.errors import UsageError
 from engine.run import columns
 from engine.run.columns import Column, RunInfo
@@ -98,7 +100,7 @@ def _print_runs(
 
     def with_health(infos: Sequence[RunInfo]) -> list[RunInfo]:
         health.update(book.examine_all(infos, deadline - time.process_time()))
-        return [info.with_health(format_health(health[info.id])) for info in infos]
+        return [replace(info, health=format_health(health[info.id])) for info in infos]
 
     health: dict[str, Health | None] = {}
     if chosen is not None and listed:

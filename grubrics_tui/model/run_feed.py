@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
+
 from engine.doctor.health import HealthBook, format_health
 from engine.run.columns import RunInfo
 from engine.run.history.run_filter import RunFiles, RunFilter
@@ -92,7 +94,7 @@ class RunFeed:
                 return
             if run_filter.asks_health:
                 health = self._book.examine(run, self._poller.is_stale)
-                run = run.with_health(format_health(health))
+                run = msgspec.structs.replace(run, health=format_health(health))
             if run_filter.matches(run, self._files, now):
                 passed.append(run)
             if time.monotonic() - yielded > _PROGRESS_S:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+import msgspec
+from msgspec import Struct
+
 from engine.base.errors import UsageError
 from engine.base.masking import mask_text
 from engine.base.secret_shapes import MASK, mask
@@ -48,7 +51,7 @@ class Publisher:
         return masked.replace(f"{self.home}/", "~/") if self.home else masked
 
     def all(self, value: T) -> T:
-        """``value`` with every text in it, at any depth of tuples and dataclasses, published."""
+        """``value`` with every text in it, at any depth of tuples and records, published."""
         if isinstance(value, str):
             return cast(T, self.text(value))
         if isinstance(value, tuple):
@@ -56,6 +59,9 @@ class Publisher:
         if is_dataclass(value) and not isinstance(value, type):
             named = {field.name: self.all(getattr(value, field.name)) for field in fields(value)}
             return cast(T, replace(value, **named))
+        if isinstance(value, Struct):
+            named = {name: self.all(getattr(value, name)) for name in value.__struct_fields__}
+            return cast(T, msgspec.structs.replace(value, **named))
         return value
 
     def excerpt(self, text: str) -> str:

@@ -413,5 +413,5 @@ def _is_news(update: Update, before: tuple[RunState, float] | None) -> bool:
     if update.console or update.system or update.events or update.sweep is not None:
         return True
     state, read_share = before
-    changed = replace(update.state, heartbeat=None) != replace(state, heartbeat=None)
+    changed = update.state.evolve(heartbeat=None) != state.evolve(heartbeat=None)
     return changed or update.read_share != read_share

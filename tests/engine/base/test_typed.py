@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Annotated, Any, get_args
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from engine.base import jsonl
 from engine.base.typed import (
     Integer,
     Line,
     Location,
     Moment,
     Number,
+    Text,
     convert_record,
     decode_record,
     read_record,
+    to_json,
+    write_record,
 )
 
 
@@ -35,10 +44,20 @@ class Record(Struct, frozen=True):
     step: Integer | None = None
     reward: Number | None = None
     words: tuple[str, ...] = ()
+    tags: Annotated[tuple[str, ...], Meta(max_length=2)] = ()
+    phrase: Annotated[Line, Meta(max_length=4)] = ""
+    note: Text = ""
     scores: tuple[Number | None, ...] = ()
     parent: Parent | None = None
     parents: dict[str, Parent] = {}
     value: Any = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    file: Path
+    values: Mapping[str, float]
+    steps: tuple[int, ...]
 
 
 def decode(**fields: Any) -> Record | None:
@@ -118,6 +137,43 @@ def test_a_record_without_a_required_field_is_none() -> None:
 
 def test_a_missing_file_is_no_record(tmp_path: Path) -> None:
     assert read_record(tmp_path / "none.json", Record) is None
+
+
+def test_what_is_too_long_is_cut() -> None:
+    record = decode(tags=["a", 1, "b", "c"], phrase="abcdef")
+    assert record == Record(tags=("a", "b"), phrase="abcd")
+
+
+def test_a_text_keeps_its_lines_and_nothing_else_that_moves_a_cursor() -> None:
+    assert decode(note="a\nb\x1b[2J\tc\r\nd") == Record(note="a\nb [2J c\nd")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028"])
+def test_a_line_does_not_end_with_a_line_break(end: str) -> None:
+    assert decode(id=f"a{end}") == Record(id="a")
+
+
+def test_every_character_that_the_quick_pass_accepts_is_shown_as_it_is() -> None:
+    pattern = get_args(Line)[1].pattern
+    accepted = [char for char in map(chr, range(0x11000)) if re.search(pattern, char)]
+    assert len(accepted) > 95
+    assert all(char.isprintable() for char in accepted)
+
+
+def test_a_record_in_json_has_its_fields_and_paths_as_texts() -> None:
+    value = {"records": [Figures(Path("/tmp/a"), MappingProxyType({"a": np.float64(0.5)}), (1, 2))]}
+    fields = {"file": "/tmp/a", "values": {"a": 0.5}, "steps": [1, 2]}
+    assert json.loads(json.dumps(to_json(value))) == {"records": [fields]}
+
+
+def test_what_json_has_no_value_for_is_no_record() -> None:
+    with pytest.raises(TypeError, match="object has no value in JSON"):
+        to_json({"a": object()})
+
+
+def test_a_record_is_written_with_the_version_of_its_format(tmp_path: Path) -> None:
+    write_record(tmp_path / "parent.json", Parent("a"))
+    assert jsonl.read_json(tmp_path / "parent.json") == {"v": 1, "run": "a", "relation": ""}
 
 
 json_values = st.recursive(

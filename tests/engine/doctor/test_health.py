@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from engine.doctor.health import HealthBook
@@ -34,7 +34,7 @@ def _metrics(*, is_gone: bool) -> dict[str, float]:
 
 
 def in_state(info: RunInfo, state: str) -> RunInfo:
-    return dataclasses.replace(info, state=info.state.evolve(state=state))
+    return msgspec.structs.replace(info, state=info.state.evolve(state=state))
 
 
 @pytest.mark.parametrize("state", ["finished", "running"])

@@ -19,7 +19,7 @@ from engine.report.entry import draft_entry, render
 from engine.run.checkpoints.disposal import own_checkpoints
 from engine.run.index import Index
 from engine.run.manifest import checked, format_changes, parent_phrase
-from engine.run.registry import list_runs
+from engine.run.registry import Row, list_runs
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
 from engine.supervise.run_summary import read_summary
@@ -61,7 +61,9 @@ def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
         result = run.read_manifest()
         json.dumps(read_summary(run), allow_nan=False)
         assert render(draft_entry(run)).replace("\n", "").isprintable()
-        assert len(list_runs(run.path.parent, Index(run.path.parent, Path(folder, "cache")))) == 1
+        assert (
+            len(list_runs(run.path.parent, Index(run.path.parent, Row, Path(folder, "cache")))) == 1
+        )
         own_checkpoints(run, [run])
         Supervision.from_manifest(result)
         with contextlib.suppress(UsageError):

@@ -25,7 +25,7 @@ from engine.run.notes import (
     remove_tags,
     write_note,
 )
-from engine.run.registry import list_runs
+from engine.run.registry import Row, list_runs
 from engine.run.rundir import RunDir, archive_root
 from engine.run.state import RunState, write_state
 from engine.supervise.housekeeping import archive, unarchive
@@ -132,7 +132,7 @@ def test_any_file_can_be_read(run: RunDir, value: object) -> None:
 def test_the_list_shows_them_at_once_although_the_state_did_not_change(
     run: RunDir, tmp_path: Path
 ) -> None:
-    root, index = run.path.parent, Index(run.path.parent, tmp_path / "runs.sqlite")
+    root, index = run.path.parent, Index(run.path.parent, Row, tmp_path / "runs.sqlite")
     assert not list_runs(root, index)[0].notes
     write_note(run, "why")
     add_tags(run, ["a"])

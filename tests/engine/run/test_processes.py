@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.run.processes import alive, identify, members, send
 from engine.run.rundir import RunDir

@@ -10,10 +10,10 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -21,9 +21,11 @@ from engine.run import index as index_module
 from engine.run.columns import COLUMNS, Column
 from engine.run.index import Index
 from engine.run.processes import Identity, identify
-from engine.run.registry import list_runs
+from engine.run.registry import Row, list_runs
 from engine.run.rundir import RunDir, find_run
 from engine.run.state import RunState, observed_state, write_state
+
+RunIndex = Index[Row]
 
 
 @pytest.fixture
@@ -34,8 +36,8 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def index(root: Path, tmp_path: Path) -> Index:
-    return Index(root, tmp_path / "cache" / "runs.sqlite")
+def index(root: Path, tmp_path: Path) -> RunIndex:
+    return Index(root, Row, tmp_path / "cache" / "runs.sqlite")
 
 
 def make_run(root: Path, name: str, started: float) -> RunDir:
@@ -46,27 +48,27 @@ def make_run(root: Path, name: str, started: float) -> RunDir:
     return run
 
 
-def ids(root: Path, index: Index) -> list[str]:
+def ids(root: Path, index: RunIndex) -> list[str]:
     return [info.id for info in list_runs(root, index)]
 
 
-def test_the_newest_run_comes_first(root: Path, index: Index) -> None:
+def test_the_newest_run_comes_first(root: Path, index: RunIndex) -> None:
     assert ids(root, index) == ["run-2", "run-1", "run-0"]
 
 
-def test_a_resumed_run_keeps_its_date_and_comes_first_again(root: Path, index: Index) -> None:
+def test_a_resumed_run_keeps_its_date_and_comes_first_again(root: Path, index: RunIndex) -> None:
     resumed = RunState("finished", attempt=2, started=9.0, ended=12.0, ran_before=1.0, began=1.0)
     write_state(RunDir(root / "run-1"), resumed)
     first = list_runs(root, index)[0]
     assert (first.id, first.started) == ("run-1", 1.0)
 
 
-def test_a_second_read_returns_the_same(root: Path, index: Index) -> None:
+def test_a_second_read_returns_the_same(root: Path, index: RunIndex) -> None:
     assert list_runs(root, index) == list_runs(root, index)
 
 
 def test_a_changed_state_is_seen_although_the_index_has_an_older_one(
-    root: Path, index: Index
+    root: Path, index: RunIndex
 ) -> None:
     list_runs(root, index)
     write_state(RunDir(root / "run-1"), RunState("failed", reason="new", started=1.0))
@@ -74,7 +76,7 @@ def test_a_changed_state_is_seen_although_the_index_has_an_older_one(
     assert result["run-1"] == "new"
 
 
-def test_a_deleted_run_disappears(root: Path, index: Index) -> None:
+def test_a_deleted_run_disappears(root: Path, index: RunIndex) -> None:
     list_runs(root, index)
     for file in (root / "run-0").iterdir():
         file.unlink()
@@ -82,7 +84,7 @@ def test_a_deleted_run_disappears(root: Path, index: Index) -> None:
     assert ids(root, index) == ["run-2", "run-1"]
 
 
-def test_a_broken_index_is_rebuilt(root: Path, index: Index, tmp_path: Path) -> None:
+def test_a_broken_index_is_rebuilt(root: Path, index: RunIndex, tmp_path: Path) -> None:
     list_runs(root, index)
     (tmp_path / "cache" / "runs.sqlite").write_bytes(b"this is no database at all")
     assert len(ids(root, index)) == 3
@@ -104,7 +106,7 @@ BAD_ROWS = {
 
 @pytest.mark.parametrize("row", BAD_ROWS.values(), ids=BAD_ROWS)
 def test_an_invalid_row_of_the_index_is_ignored(
-    root: Path, index: Index, tmp_path: Path, row: str | bytes
+    root: Path, index: RunIndex, tmp_path: Path, row: str | bytes
 ) -> None:
     whole = list_runs(root, index)
     with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as database:
@@ -116,7 +118,7 @@ def test_an_invalid_row_of_the_index_is_ignored(
 
 
 def test_a_row_of_a_deleted_run_that_makes_no_sense_is_forgotten(
-    root: Path, index: Index, tmp_path: Path
+    root: Path, index: RunIndex, tmp_path: Path
 ) -> None:
     list_runs(root, index)
     with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as database:
@@ -126,7 +128,7 @@ def test_a_row_of_a_deleted_run_that_makes_no_sense_is_forgotten(
 
 
 def test_texts_of_a_tampered_row_cannot_move_the_cursor(
-    root: Path, index: Index, tmp_path: Path
+    root: Path, index: RunIndex, tmp_path: Path
 ) -> None:
     list_runs(root, index)
     with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as database:
@@ -136,7 +138,7 @@ def test_texts_of_a_tampered_row_cannot_move_the_cursor(
     assert (info.config, info.kind) == ("a [2Jb", "?")
 
 
-def test_an_index_with_broken_pages_is_rebuilt(root: Path, index: Index, tmp_path: Path) -> None:
+def test_an_index_with_broken_pages_is_rebuilt(root: Path, index: RunIndex, tmp_path: Path) -> None:
     for number in range(200):
         make_run(root, f"more-{number}", started=1.0)
     list_runs(root, index)
@@ -148,7 +150,7 @@ def test_an_index_with_broken_pages_is_rebuilt(root: Path, index: Index, tmp_pat
     assert len(index.read()) == 203
 
 
-def test_a_locked_index_is_not_used(root: Path, index: Index, tmp_path: Path) -> None:
+def test_a_locked_index_is_not_used(root: Path, index: RunIndex, tmp_path: Path) -> None:
     list_runs(root, index)
     with closing(sqlite3.connect(tmp_path / "cache" / "runs.sqlite")) as database:
         database.execute("begin exclusive")
@@ -156,7 +158,7 @@ def test_a_locked_index_is_not_used(root: Path, index: Index, tmp_path: Path) ->
     assert len(index.read()) == 3
 
 
-def test_many_listing_at_once_all_see_every_run(root: Path, index: Index) -> None:
+def test_many_listing_at_once_all_see_every_run(root: Path, index: RunIndex) -> None:
     with ThreadPoolExecutor(8) as pool:
         result = list(pool.map(lambda _: ids(root, index), range(16)))
     assert result == [["run-2", "run-1", "run-0"]] * 16
@@ -165,23 +167,23 @@ def test_many_listing_at_once_all_see_every_run(root: Path, index: Index) -> Non
 def test_a_runs_folder_whose_name_is_not_utf8_is_listed(tmp_path: Path) -> None:
     root = tmp_path / os.fsdecode(b"runs-\xff")
     make_run(root, "run-0", started=0.0)
-    index = Index(root, tmp_path / "runs.sqlite")
+    index = Index(root, Row, tmp_path / "runs.sqlite")
     assert ids(root, index) == ids(root, index) == ["run-0"]
     assert index.read().keys() == {"run-0"}
 
 
 def test_without_a_cache_folder_the_list_still_works(root: Path) -> None:
-    assert len(ids(root, Index(root, Path("/proc/nowhere/runs.sqlite")))) == 3
+    assert len(ids(root, Index(root, Row, Path("/proc/nowhere/runs.sqlite")))) == 3
 
 
-def test_a_running_run_without_supervisor_is_lost(root: Path, index: Index) -> None:
+def test_a_running_run_without_supervisor_is_lost(root: Path, index: RunIndex) -> None:
     gone = Identity(2**22 + 1, 1, "another boot")
     write_state(RunDir(root / "run-0"), RunState("running", supervisor=gone, started=9.0))
     assert list_runs(root, index)[0].state.state == "lost"
 
 
 def test_a_supervisor_that_dies_is_noticed_although_no_file_changed(
-    root: Path, index: Index
+    root: Path, index: RunIndex
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         supervisor = identify(process.pid)
@@ -192,7 +194,7 @@ def test_a_supervisor_that_dies_is_noticed_although_no_file_changed(
 
 @pytest.mark.parametrize("moment", ["yesterday", [1], True, 1e300])
 def test_a_run_with_a_senseless_date_is_listed_last(
-    root: Path, index: Index, moment: object
+    root: Path, index: RunIndex, moment: object
 ) -> None:
     run = RunDir(root / "run-2")
     jsonl.write_json(run.manifest, {"recipe": "tiny", "kind": "grpo", "created": moment})
@@ -200,7 +202,7 @@ def test_a_run_with_a_senseless_date_is_listed_last(
     assert ids(root, index) == ["run-1", "run-0", "run-2"]
 
 
-def test_a_config_name_cannot_move_the_cursor(root: Path, index: Index) -> None:
+def test_a_config_name_cannot_move_the_cursor(root: Path, index: RunIndex) -> None:
     (root / "run-2" / "state.json").unlink()
     jsonl.write_json(RunDir(root / "run-2").manifest, {"recipe": "a\x1b[2Jb", "kind": ["grpo"]})
     info = next(info for info in list_runs(root, index) if info.id == "run-2")
@@ -209,18 +211,20 @@ def test_a_config_name_cannot_move_the_cursor(root: Path, index: Index) -> None:
 
 @pytest.mark.parametrize("name", ["a\x1b[2J", "a\u202eb", "two\nlines", "-x", "x" * 101])
 def test_a_folder_with_an_impossible_run_id_is_not_a_run(
-    root: Path, index: Index, name: str
+    root: Path, index: RunIndex, name: str
 ) -> None:
     make_run(root, name, started=9.0)
     assert ids(root, index) == ["run-2", "run-1", "run-0"]
 
 
-def test_a_folder_without_manifest_or_state_is_not_a_run(root: Path, index: Index) -> None:
+def test_a_folder_without_manifest_or_state_is_not_a_run(root: Path, index: RunIndex) -> None:
     (root / "notes").mkdir()
     assert "notes" not in ids(root, index)
 
 
-def test_whatever_a_folder_holds_it_is_listed_and_hides_no_other(root: Path, index: Index) -> None:
+def test_whatever_a_folder_holds_it_is_listed_and_hides_no_other(
+    root: Path, index: RunIndex
+) -> None:
     (root / "gone").symlink_to("/no/such/disk/run")
     (root / "loop").symlink_to("loop")
     for name in ("pipe", "folder", "torn", "deep"):
@@ -246,7 +250,7 @@ def test_whatever_a_folder_holds_it_is_listed_and_hides_no_other(root: Path, ind
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look into everything")
-def test_an_unreadable_run_does_not_hide_others(root: Path, index: Index) -> None:
+def test_an_unreadable_run_does_not_hide_others(root: Path, index: RunIndex) -> None:
     (root / "run-1").chmod(0)
     result = {info.id: info.state.reason for info in list_runs(root, index)}
     (root / "run-1").chmod(0o755)
@@ -295,7 +299,7 @@ FULL = RunState(
 def make_full_run(root: Path) -> RunDir:
     run = make_run(root, "full", started=0.0)
     change = {"key": "optim.lr", "end": "lr", "before": 1e-5, "after": 3e-5, "origin": "cli"}
-    jsonl.write_json(run.manifest, {**run.read_manifest(), "changes": [change]})
+    jsonl.write_json(run.manifest, {**run.read_manifest(), "created": 1.0, "changes": [change]})
     metrics = {"reward/mean": 0.5, "val/reward": 0.25}
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
     write_state(run, FULL)
@@ -335,26 +339,12 @@ def test_a_run_without_rewards_is_listed_with_its_loss(tmp_path: Path) -> None:
 def test_a_row_with_other_fields_needs_a_new_version_of_the_index(tmp_path: Path) -> None:
     make_full_run(tmp_path / "runs")
     file = tmp_path / "runs.sqlite"
-    list_runs(tmp_path / "runs", Index(tmp_path / "runs", file))
+    list_runs(tmp_path / "runs", Index(tmp_path / "runs", Row, file))
     with closing(sqlite3.connect(file)) as connection:
         [(text,)] = connection.execute("select row from run")
     row = json.loads(text)
     assert (index_module._VERSION, sorted(row), sorted(row["state"])) == (
-        8,
+        9,
         ["changed", "created", "curve", "kind", "recipe", "reward", "state", "validation"],
-        [
-            "attempt",
-            "began",
-            "ended",
-            "exit_code",
-            "gpus",
-            "ran_before",
-            "reason",
-            "signal",
-            "started",
-            "state",
-            "step",
-            "total_steps",
-            "waiting_for",
-        ],
+        sorted(RunState.__struct_fields__),
     ), "raise _VERSION in engine/run/index.py, or present runs keep their old rows"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any
 
@@ -10,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.base.typed import convert_record, to_json
 from engine.run.processes import Identity
-from engine.run.state import RunState, describe, observe, state_from_json
+from engine.run.state import RunState, describe, observe
 
-FIELDS = [field.name for field in dataclasses.fields(RunState)]
+FIELDS = RunState.__struct_fields__
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
@@ -24,7 +24,7 @@ VALUES = st.recursive(
 def test_a_state_survives_its_file() -> None:
     supervisor = Identity(7, 8, "boot")
     state = RunState("running", "slow", attempt=2, supervisor=supervisor, started=1.0, step=3)
-    assert state_from_json(dataclasses.asdict(state)) == state
+    assert convert_record(to_json(state), RunState) == state
 
 
 def test_a_stopped_run_is_displayed_as_stopped_and_finished_on_disk() -> None:
@@ -49,7 +49,7 @@ def test_a_lost_run_took_time_until_its_last_sign_of_life() -> None:
 
 @given(st.dictionaries(st.sampled_from(FIELDS), VALUES))
 def test_any_object_reads_as_a_state_that_can_be_described(raw: dict[str, Any]) -> None:
-    state = state_from_json({**raw, "state": "lost"})
+    state = convert_record({**raw, "state": "lost"}, RunState)
     assert state is not None
     assert describe(observe(state)).isprintable()
 
@@ -57,22 +57,22 @@ def test_any_object_reads_as_a_state_that_can_be_described(raw: dict[str, Any]) 
 @pytest.mark.parametrize("name", [name for name in FIELDS if name != "state"])
 @pytest.mark.parametrize("value", [True, [1], {"a": 1}, 10**400])
 def test_a_field_of_the_wrong_type_counts_as_missing(name: str, value: Any) -> None:
-    assert state_from_json({"state": "running", name: value}) == RunState("running")
+    assert convert_record({"state": "running", name: value}, RunState) == RunState("running")
 
 
 @pytest.mark.parametrize("state", ["paused", 5, ["running"], None])
 def test_an_unknown_state_is_unreadable(state: Any) -> None:
-    assert state_from_json({"state": state}) is None
+    assert convert_record({"state": state}, RunState) is None
 
 
 @pytest.mark.parametrize("pid", [float("inf"), float("nan"), "1", None, True, 10**400])
 def test_an_impossible_supervisor_pid_is_ignored(pid: Any) -> None:
     raw = {"state": "running", "supervisor": {"pid": pid, "start": 1, "boot": "b"}}
-    assert state_from_json(raw) == RunState("running")
+    assert convert_record(raw, RunState) == RunState("running")
 
 
 def test_control_and_bidi_characters_of_a_reason_are_gone() -> None:
-    state = state_from_json({"state": "failed", "reason": "a\x1b[2J\x00b\nc\u202ed\x07"})
+    state = convert_record({"state": "failed", "reason": "a\x1b[2J\x00b\nc\u202ed\x07"}, RunState)
     assert state is not None
     assert state.reason == "a [2J b c d"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.run.marks import place_of
 from engine.run.processes import identify
 from engine.run.rundir import RunDir
@@ -33,7 +33,7 @@ def test_what_cannot_be_written_now_is_written_later(tmp_path: Path) -> None:
 def test_a_copy_acts_on_no_job_and_no_program_of_the_original(tmp_path: Path) -> None:
     program = identify(os.getpid())
     assert program is not None
-    hosts: list[dict[str, object]] = [{"adopted": {"process": asdict(program)}}, {"slurm": ["x"]}]
+    hosts: list[dict[str, object]] = [{"adopted": {"process": to_json(program)}}, {"slurm": ["x"]}]
     for index, host in enumerate(hosts):
         run = RunDir(tmp_path / f"run-{index}")
         run.attempt(1).path.mkdir(parents=True)

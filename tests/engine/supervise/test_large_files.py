@@ -9,7 +9,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.run.index import Index
-from engine.run.registry import list_runs
+from engine.run.registry import Row, list_runs
 from engine.run.rundir import RunDir, find_run
 from engine.run.state import RunState, recorded_state, write_state
 
@@ -33,7 +33,7 @@ def test_the_list_keeps_little_of_long_texts(run: RunDir, tmp_path: Path) -> Non
     long = "x" * 1_000_000
     run.manifest.write_text(json.dumps({"v": 1, "recipe": long, "kind": long}))
     write_state(run, RunState("failed", reason=long))
-    index = Index(run.path.parent, tmp_path / "index.sqlite")
+    index = Index(run.path.parent, Row, tmp_path / "index.sqlite")
     (info,) = list_runs(run.path.parent, index)
     assert len(info.config) == 200
     state = recorded_state(run)

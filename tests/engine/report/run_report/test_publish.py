@@ -16,6 +16,7 @@ from engine.config.secrets import refuse_secret
 from engine.report.run_report.charts import draw_file
 from engine.report.run_report.pages import render_html, render_markdown, render_short
 from engine.report.run_report.publish import Publisher, published_value
+from engine.run.finding import Finding, Severity
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
 from tests.engine.base.test_masking import IN_CONTEXT, SHAPES
@@ -147,3 +148,11 @@ def test_a_home_is_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HOME", str(tmp_path))
     publisher = Publisher.of([{"cwd": f"{tmp_path}/project"}])
     assert publisher.text(f"{tmp_path}/project/x and {tmp_path}/y") == "x and ~/y"
+
+
+def test_texts_are_published_at_any_depth_of_tuples_and_records() -> None:
+    words = "see /home/ada/notes"
+    publisher = Publisher((), "/home/ada")
+    value = (Finding("a", Severity.ERROR, words, ""), RunState("failed", reason=words))
+    finding, state = publisher.all(value)
+    assert (finding.title, state.reason) == ("see ~/notes", "see ~/notes")
