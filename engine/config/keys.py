@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.base.errors import nearest
 from engine.base.yaml_files import read_table
+from engine.run.trainer_settings import settings_called
 
 SNAPSHOT = Path(__file__).with_name("verl_keys.json")
 
@@ -213,10 +214,10 @@ def _is_reference(value: Any) -> bool:
     return isinstance(value, str) and ("${" in value or value == "???")
 
 
-def _other_names(name: str) -> Sequence[str]:
-    """The ends of keys for what other trainers call ``name``."""
-    ends: list[str] = tables()["other_names"].get(name, [])
-    return ends
+def _other_names(name: str) -> list[str]:
+    """The keys for what other trainers call ``name``, from their section on."""
+    keys = (key for setting in settings_called(name) for key in setting.keys.values())
+    return [".".join(key.split(".")[-2:]) for key in keys]
 
 
 _FIRST = ("actor_rollout_ref.actor.", "actor_rollout_ref.", "data.", "trainer.", "training.")
@@ -241,9 +242,8 @@ def nearest_key(key: str, known_keys: Iterable[str]) -> str | None:
     if (ending := _with_end((key, *_other_names(key)), names)) is not None:
         return ending
     siblings = [name for name in names if name.rpartition(".")[0] == section]
-    renamed = {f"{section}.{alias}" for alias in _other_names(last)}
     return (
-        next((name for name in siblings if name in renamed), None)
+        _with_end(_other_names(last), siblings)
         or nearest(key, siblings)
         or _by_end(key, names)
         or nearest(key, [name for name in names if name.rpartition(".")[2] == last])

@@ -13,6 +13,8 @@ from engine.base.errors import UsageError
 from engine.config.keys import flatten, tables, unflatten, verl_sft_defaults
 from engine.config.load import Config
 from engine.config.steps import sft_batch, step_plan
+from engine.run.kinds import SFT
+from engine.run.trainer_settings import SETTINGS
 
 TRAIN_PARQUET = "sft_train.parquet"
 VAL_PARQUET = "sft_val.parquet"
@@ -56,6 +58,8 @@ def verl_config(
 ) -> dict[str, Any]:
     """verl's ``sft_trainer_engine`` configuration."""
     values = dict(verl_sft_defaults())
+    same = [setting for setting in SETTINGS.values() if setting.verl_sft]
+    values |= {setting.verl_sft[0]: config.values[setting.keys[SFT.name]] for setting in same}
     values |= (
         _data(config, steps, train, val) | _model(config) | _trainer(config, steps, resume_from)
     )
@@ -96,40 +100,22 @@ def _data(config: Config, steps: SftPlan, train: Path, val: Path | None) -> dict
         "data.train_files": str(train),
         "data.val_files": None if val is None else str(val),
         "data.train_batch_size": steps.batch,
-        "data.micro_batch_size_per_gpu": config.values["training.per_device_train_batch_size"],
         "data.use_dynamic_bsz": False,
-        "data.max_length": config.values["data.max_seq_length"],
         "data.truncation": "right",
-        "data.ignore_input_ids_mismatch": config.values["data.ignore_input_ids_mismatch"],
     }
 
 
 def _model(config: Config) -> dict[str, Any]:
-    rank = int(config.values["lora.r"])
-    if rank and float(config.values["lora.dropout"]) > 0:
+    if config.values["lora.r"] and float(config.values["lora.dropout"]) > 0:
         raise UsageError(
             f"{config.path}: lora.dropout={config.values['lora.dropout']}: verl's FSDP engine "
             "has no LoRA dropout; set it to 0"
         )
     precision = "bf16" if config.values["training.bf16"] else "fp32"
     return {
-        "model.path": config.values["model.path"],
-        "model.trust_remote_code": config.values["model.trust_remote_code"],
-        "model.custom_chat_template": config.values["model.custom_chat_template"],
-        "model.enable_gradient_checkpointing": config.values["training.gradient_checkpointing"],
-        "model.lora_rank": rank,
-        "model.lora_alpha": config.values["lora.alpha"],
-        "model.target_modules": config.values["lora.target_modules"],
         "engine.mixed_precision.param_dtype": precision,
         "engine.seed": config.values["training.seed"],
         "engine.full_determinism": config.values["grubrics.deterministic"],
-        "optim.lr": config.values["training.learning_rate"],
-        "optim.weight_decay": config.values["training.weight_decay"],
-        "optim.clip_grad": config.values["training.max_grad_norm"],
-        "optim.lr_warmup_steps_ratio": config.values["training.warmup_ratio"],
-        "optim.lr_scheduler_type": config.values["training.lr_scheduler_type"],
-        "optim.min_lr_ratio": config.values["training.min_lr_ratio"],
-        "optim.betas": config.values["training.betas"],
         "optim.override_optimizer_config": {"eps": config.values["training.eps"]},
     }
 
@@ -138,16 +124,10 @@ def _trainer(config: Config, steps: SftPlan, resume_from: Path | None) -> dict[s
     loggers = list(config.values["logging.report_to"])
     interval = config.get("training.eval_steps") or "after_each_epoch"
     return {
-        "trainer.project_name": config.values["logging.project"],
-        "trainer.experiment_name": config.values["logging.run_name"],
         "trainer.logger": loggers if "file" in loggers else [*loggers, "file"],
-        "trainer.default_local_dir": config.values["training.output_dir"],
         "trainer.total_epochs": steps.epochs,
         "trainer.total_training_steps": steps.total_steps,
-        "trainer.save_freq": config.values["training.save_steps"],
         "trainer.test_freq": interval if config.get("data.val_file") else -1,
-        "trainer.seed": config.values["training.seed"],
-        "trainer.n_gpus_per_node": config.values["training.n_gpus"],
         "trainer.resume_mode": "disable" if resume_from is None else "resume_path",
         "trainer.resume_from_path": None if resume_from is None else str(resume_from),
     }

@@ -23,7 +23,7 @@ from engine.config.compose import (
 from engine.config.curriculum import KEY as CURRICULUM
 from engine.config.frozen import in_file
 from engine.config.load import Config, Origin, defaults_of
-from engine.run.kinds import GRPO, Kind
+from engine.run.kinds import Kind
 
 _TABLE = Path(__file__).with_name("unread.yaml")
 _MODEL = "actor_rollout_ref.model"
@@ -154,8 +154,8 @@ def _rules() -> Mapping[str, list[Rule]]:
 
 
 def _rules_of(kind: Kind) -> list[Rule]:
-    sections = ("never", "grpo", "guard") if kind == GRPO else ("sft", "guard")
-    return [rule for section in sections for rule in _rules()[section]]
+    sections = (f"never_{kind.name}", kind.name, "guard")
+    return [rule for section in sections for rule in _rules().get(section, ())]
 
 
 @dataclass(frozen=True)
@@ -237,9 +237,9 @@ def unread_reasons(config: Config, keys: Iterable[str]) -> dict[str, str]:
     return {key: rule.reason for key, rule in found.items() if rule is not None}
 
 
-def is_never_read(key: str) -> bool:
-    """Whether a rule for every GRPO config covers the key, with some value or with all."""
-    return any(rule.covers(key) for rule in _rules()["never"])
+def is_never_read(key: str, kind: Kind) -> bool:
+    """Whether a rule for every config of the kind covers the key, with some value or with all."""
+    return any(rule.covers(key) for rule in _rules()[f"never_{kind.name}"])
 
 
 def _find_rule(rules: Sequence[Rule], key: str, config: Config) -> Rule | None:

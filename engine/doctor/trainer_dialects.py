@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -25,6 +26,7 @@ from engine.run.finding import Change, Finding, Fix
 from engine.run.fixes import ACTOR
 from engine.run.kinds import COMMAND, GRPO
 from engine.run.rundir import RunDir
+from engine.run.trainer_settings import SETTINGS, key_of
 
 
 class Framework(StrEnum):
@@ -63,13 +65,10 @@ _MARKS = {
 """The first match counts: logs of verl and TRL also mention transformers. ``TRL`` is what samples
 responses; its other trainers have the arguments of transformers."""
 
-_ROLLOUT = "actor_rollout_ref.rollout"
-
 
 class _Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The content of ``trainer_dialects.yaml``, which describes each field."""
 
-    arguments: Mapping[Framework, Mapping[str, str | Mapping[str, object]]]
     no_advice: Mapping[Framework, Sequence[str]]
     smaller_batch: Mapping[Framework, str]
     roles: Mapping[Phase, Mapping[str, str | None]]
@@ -84,10 +83,16 @@ def tables() -> _Tables:
     return msgspec.convert(read_table(Path(__file__).with_suffix(".yaml")), _Tables)
 
 
-_SHARE = f"{_ROLLOUT}.gpu_memory_utilization"
-_RELATIVE = frozenset({_SHARE, f"{_ROLLOUT}.max_model_len"})
+@cache
+def _arguments(framework: Framework) -> Mapping[str, str | Mapping[str, Any]]:
+    """The framework's argument for each of our keys that it has one for."""
+    found = {s.keys.get(GRPO.name): s.argument(framework) for s in SETTINGS.values()}
+    return {key: argument for key, argument in found.items() if key and argument}
+
+
+_RELATIVE = frozenset({key_of("rollout_memory"), key_of("rollout_context")})
 """Keys whose better value depends on the present one, which the log does not show."""
-_MICRO_BATCH = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
+_MICRO_BATCH = key_of("micro_batch")
 _VERL_KEYS = (
     "actor_rollout_ref.",
     "algorithm.",
@@ -107,7 +112,8 @@ _OUR_TOOLS = re.compile(r"\bgrubrics\b(?!-tui model fetch)|\bengine\.|of this pr
 
 def for_phase(fixes: Iterable[Fix], phase: Phase | None) -> list[Fix]:
     """Return the fixes with the keys of the role that ran; without those that do nothing for it."""
-    keys = tables().roles.get(phase, {}) if phase else {}
+    roles = tables().roles.get(phase, {}) if phase else {}
+    keys = {key_of(setting): key for setting, key in roles.items()}
     moved = []
     for fix in fixes:
         renamed = [(change, keys.get(change.key, change.key)) for change in fix.changes]
@@ -192,7 +198,7 @@ def _is_for_others(framework: Framework, fix: Fix) -> bool:
     if any(framework is not Framework.VERL or not key.startswith(_VERL_KEYS) for key in named):
         return True
     keys = {fix.key, *(change.key for change in fix.changes)}
-    if not keys.isdisjoint(tables().no_advice.get(framework, ())):
+    if not keys.isdisjoint(map(key_of, tables().no_advice.get(framework, ()))):
         return True
     commands = (str(change.after) for change in fix.changes if change.kind == "command")
     return any(_OUR_TOOLS.search(text) for text in (fix.title, *commands))
@@ -207,7 +213,7 @@ def _translated(framework: Framework, fix: Fix) -> Fix:
         # The prefix depends on verl's trainer.
         named = [advised.key.removeprefix(f"{ACTOR}.")]
     smaller = tables().smaller_batch.get(framework)
-    batches = (_MICRO_BATCH, tables().arguments.get(framework, {}).get(_MICRO_BATCH))
+    batches = (_MICRO_BATCH, _arguments(framework).get(_MICRO_BATCH))
     is_smaller = any(key in batches or (new and new.key in batches) for key, new in translated)
     return Fix(
         ": ".join((fix.title, *named)),
@@ -222,7 +228,7 @@ def _change(framework: Framework, change: Change) -> Change | None:
         return change
     if framework is Framework.VERL:
         return change if change.key.startswith(_VERL_KEYS) else None
-    argument = tables().arguments.get(framework, {}).get(change.key)
+    argument = _arguments(framework).get(change.key)
     if isinstance(argument, Mapping):
         [(key, value)] = argument.items()
         return replace(change, key=key, after=value)

@@ -114,7 +114,7 @@ def _grpo(config: Config, size: Size, env: Mapping[str, str], has_gpu: bool) -> 
     if not has_gpu:  # The values of the CPU platform, for keys that the config sets itself.
         for key, value in on_cpu(config).items():
             per_process = key.startswith(("trainer.n_gpus_per_node", "ray_kwargs."))
-            if not per_process and not is_never_read(key):
+            if not per_process and not is_never_read(key, config.kind):
                 yield key, value, "the CPU platform"
         yield f"{_ACTOR}.fsdp_config.model_dtype", "fp32", "the CPU platform"
 

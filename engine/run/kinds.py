@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from engine.base.errors import UsageError
+from engine.run.trainer_settings import SETTINGS
 
 T = TypeVar("T")
-
-_MODEL = "actor_rollout_ref.model"
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of run. Fields that end in ``_key`` name config keys, or None if there is none."""
+    """One kind of run. Fields that end in ``_key`` name config keys, or None if there is none;
+    ``trainer_settings.json`` has them."""
 
     name: str
     """The value of ``grubrics.kind``, and the word in manifests, JSON and filters."""
@@ -46,7 +46,7 @@ class Kind:
     """Samples on one GPU at a time."""
     save_every_key: str | None = None
     validate_every_key: str | None = None
-    """Steps between validations; below 1 there are none."""
+    """Steps between validations; below 1 there are none, null of SFT is after every epoch."""
     lora_targets_key: str | None = None
     template_key: str | None = None
     """A chat template in place of the model's."""
@@ -83,31 +83,19 @@ class Kind:
         return [*self.resume_values, f"{self.resume_key}={checkpoint}"]
 
 
+def _keys(kind: str) -> dict[str, Any]:
+    """The fields of a kind that name the key of a setting."""
+    keys = {f"{name}_key": setting.keys.get(kind) for name, setting in SETTINGS.items()}
+    return {name: key for name, key in keys.items() if name in Kind.__slots__}
+
+
 GRPO = Kind(
     name="grpo",
     title="GRPO",
     trainer="engine.train.grpo",
     panels=("reward", "judge", "time", "policy", "machine", "log", "validation"),
-    model_key=f"{_MODEL}.path",
-    checkpoint_key="trainer.default_local_dir",
-    gpus_key="trainer.n_gpus_per_node",
-    batch_key="data.train_batch_size",
-    steps_key="trainer.total_training_steps",
+    **_keys("grpo"),
     seed_keys=("grubrics.seed", "data.seed"),
-    checkpointing_key=f"{_MODEL}.enable_gradient_checkpointing",
-    micro_batch_key="actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
-    save_every_key="trainer.save_freq",
-    validate_every_key="trainer.test_freq",
-    lora_targets_key=f"{_MODEL}.target_modules",
-    template_key=f"{_MODEL}.custom_chat_template",
-    learning_rate_key="actor_rollout_ref.actor.optim.lr",
-    gradient_clip_key="actor_rollout_ref.actor.optim.clip_grad",
-    warmup_ratio_key="actor_rollout_ref.actor.optim.lr_warmup_steps_ratio",
-    loggers_key="trainer.logger",
-    project_key="trainer.project_name",
-    run_name_key="trainer.experiment_name",
-    length_key="data.max_response_length",
-    resume_key="trainer.resume_from_path",
     resume_values=(
         "trainer.resume_mode=resume_path",
         # The step before was validated by the attempt that saved it.
@@ -122,27 +110,10 @@ SFT = Kind(
     title="SFT",
     trainer="engine.train.sft",
     panels=("loss", "optimizer", "throughput", "time", "machine", "log", "validation"),
-    model_key="model.path",
-    checkpoint_key="training.output_dir",
-    gpus_key="training.n_gpus",
-    batch_key="training.per_device_train_batch_size",
-    steps_key="training.max_steps",
+    **_keys("sft"),
     seed_keys=("training.seed",),
-    checkpointing_key="training.gradient_checkpointing",
-    micro_batch_key="training.per_device_train_batch_size",
-    save_every_key="training.save_steps",
-    lora_targets_key="lora.target_modules",
-    template_key="model.custom_chat_template",
-    learning_rate_key="training.learning_rate",
-    gradient_clip_key="training.max_grad_norm",
-    warmup_ratio_key="training.warmup_ratio",
     usual_learning_rate=2e-5,
     highest_usual_learning_rate=2e-5,
-    loggers_key="logging.report_to",
-    project_key="logging.project",
-    run_name_key="logging.run_name",
-    length_key="data.max_seq_length",
-    resume_key="training.resume_from",
     has_final_model=True,
 )
 

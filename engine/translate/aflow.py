@@ -19,6 +19,7 @@ from engine.base.yaml_files import read_yaml
 from engine.config.keys import flatten
 from engine.reward.own.function import KEY as OWN_REWARD
 from engine.run.kinds import GRPO
+from engine.run.trainer_settings import key_of
 from engine.translate.translation import Row, complaint, left_out
 
 _ACTOR = "actor_rollout_ref.actor"
@@ -117,7 +118,7 @@ def _convert(source: _Source, key: str, value: Any) -> tuple[Mapping[str, Any], 
             trap = f"there, it is not read below checkpointing, and {_WHERE_UNREAD[key]} counts"
             return values, f"{note}; {trap}" if note else trap
     rule = _rules()[key]
-    return dict.fromkeys(rule.to, value), rule.note
+    return dict.fromkeys(map(key_of, rule.to), value), rule.note
 
 
 def translate_aflow(path: Path) -> list[Row]:

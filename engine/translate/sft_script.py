@@ -12,16 +12,18 @@ import msgspec
 from engine.base.yaml_files import read_yaml
 from engine.config.keys import nearest_key, verl_sft_defaults
 from engine.run.kinds import SFT
+from engine.run.trainer_settings import SETTINGS
 from engine.translate.translation import Row, checked, left_out
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows
 
 _BATCH = "data.train_batch_size"
+_TO = {key: setting.keys[SFT.name] for setting in SETTINGS.values() for key in setting.verl_sft}
+"""The key of an SFT config for each key of the trainers."""
 
 
 class _Rules(msgspec.Struct, frozen=True):
     """``sft_script.yaml``."""
 
-    to: dict[str, str]
     none: dict[str, str]
     columns: dict[str, str]
     old_defaults: dict[str, Any]
@@ -82,9 +84,9 @@ def _translate(override: Override) -> Row:
         if value in (column, [column]):
             return left_out(source, line, f"the column {column} is read without it")
         return left_out(source, line, f"rename the column {value} to {column}")
-    if (target := rules.to.get(source)) is None:
-        close = nearest_key(source, rules.to)
-        nearest = f"; the nearest is {rules.to[close]}" if close else ""
+    if (target := _TO.get(source)) is None:
+        close = nearest_key(source, _TO)
+        nearest = f"; the nearest is {_TO[close]}" if close else ""
         unknown = GROUP if "." not in source else f"an SFT config has no such value{nearest}"
         return left_out(source, line, rules.none.get(source, unknown))
     try:
@@ -128,11 +130,11 @@ def _defaults(call: TrainerCall, rows: Sequence[Row]) -> list[Row]:
         present.add("lora.alpha")
     if "training.max_steps" in present:
         present.add("training.num_train_epochs")
-    targets, note = _rules().to, "the default of the script's trainer"
+    note = "the default of the script's trainer"
     return [
-        Row("", None, {targets[name]: defaults[name]}, f"{note}: {name}")
+        Row("", None, {_TO[name]: defaults[name]}, f"{note}: {name}")
         for name in (defaults if call.trainer == "fsdp_sft" else _rules().differing)
-        if name != _BATCH and targets[name] not in present
+        if name != _BATCH and _TO[name] not in present
     ]
 
 

@@ -367,8 +367,7 @@ def _slug(name: str) -> str:
 def _require_validation(base: Config) -> None:
     """UsageError where no run would measure what the arms are compared by."""
     key = base.kind.validate_every_key
-    every = int(base.get(key)) if key is not None else 1
-    if every < 1:
+    if (every := base.get(key)) is not None and every < 1:
         raise UsageError(f"{key}={every} validates nothing, so arms could not be compared")
     if not any(base.get(key) for key in DATA_KEYS if ".val_" in key):
         raise UsageError(f"{base.path}: no validation file, so arms could not be compared")

@@ -98,19 +98,28 @@ def _unknown_option(
     table = Path(__file__).with_name("other_options.yaml")
     from engine.base.yaml_files import read_table  # Only a wrong option needs YAML.
 
-    others = read_table(table) if takes_keys else {"keys": {}, "instead": {}}
+    others = read_table(table) if takes_keys else {"instead": {}}
     if (instead := others["instead"].get(plain)) is not None:
         return UsageError(f"{command}option '{name}' does not exist; {instead}")
     if len(begun) == 1:
         return UsageError(
             f"{command}option '{shorten(name)}' does not exist; did you mean '{begun[0]}'?"
         )
-    if (key := others["keys"].get(plain)) is not None:
+    if takes_keys and (key := others["keys"].get(plain) or _keys_called(plain)):
         advice = f"give the key of the config as KEY=VALUE: {key}"
         return UsageError(f"{command}option '{name}' does not exist; {advice}")
     if not command and (meant := next((word for word in commands() if word in name), None)):
         return UsageError(f"option '{shorten(name)}' does not exist; did you mean '{meant} ...'?")
     return unknown_name(f"{command}option", name, shown)
+
+
+def _keys_called(name: str) -> str:
+    """The keys for what other trainers call ``name``, of GRPO and SFT; empty if there is none."""
+    from engine.run.trainer_settings import settings_called  # Only a wrong option needs it.
+
+    keys = next((setting.keys for setting in settings_called(name)), {})
+    grpo, sft = keys.get("grpo"), keys.get("sft")
+    return f"{grpo} (SFT: {sft})" if grpo and sft else grpo or sft or ""
 
 
 def _missing_value(name: str, option: Any, next_word: str | None, options: Collection[str]) -> str:
