@@ -28,7 +28,6 @@ from engine.logs.formats.detect import find_format
 from engine.logs.formats.pattern import PatternFormat, is_pattern
 from engine.run.host.environment import program_snapshot
 from engine.run.host.gpus import ALL, Shortage, choose, read_devices, visible
-from engine.run.host.programs import own_module
 from engine.run.host.surroundings import surroundings
 from engine.run.host.system import open_gpus
 from engine.run.kinds import COMMAND
@@ -36,7 +35,7 @@ from engine.run.marks import new_mark
 from engine.run.registry import ActiveRuns
 from engine.run.rundir import RunDir
 from engine.supervise.queue import Start, Ticket
-from engine.supervise.slurm_jobs import parse_options
+from engine.supervise.slurm_jobs import follower_argv, parse_options, submitted_argv
 
 _SCRIPT = re.compile(r"[\w./~-]+\.(?:py|sh)")
 _DEVICES = "CUDA_VISIBLE_DEVICES"
@@ -81,7 +80,7 @@ class CommandPlan:
         """What the supervisor starts to execute ``argv``: itself, or what submits it to Slurm."""
         if not self.slurm:
             return list(argv)
-        return [*own_module("engine.supervise.slurm_jobs", *self.slurm, "--"), *argv]
+        return follower_argv(self.slurm, argv)
 
 
 def plan_command(
@@ -163,8 +162,8 @@ def plan_command_again(
             f"grubrics-tui pipeline {pipeline.get('file')}"
         )
     slurm, cwd = manifest.get("slurm") or (), manifest.get("cwd")
-    if slurm and "--" in argv:  # The follower of the job comes first.
-        argv = argv[argv.index("--") + 1 :]
+    if slurm and "--" in argv:
+        argv = submitted_argv(argv)
     if not argv or cwd is None:
         raise UsageError(f"{run.manifest}: the command or its folder is missing")
     if any(MASK in word for word in argv):

@@ -33,7 +33,6 @@ from engine.config.scoring import reward_function, tools_code
 from engine.config.steps import step_plan
 from engine.launch.drift import Change
 from engine.launch.kept_data import find_copy, keep_data
-from engine.launch.ray_target import follower_argv
 from engine.reward.own.files import code_files, input_files, keep_code, keep_inputs
 from engine.run.checkpoints.model_folder import model_files
 from engine.run.checkpoints.ownership import STAMP
@@ -54,6 +53,7 @@ from engine.run.staging import new_staging, remove_abandoned
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.run.trust import vouch
 from engine.supervise.queue import Ticket
+from engine.supervise.ray_jobs import follower_argv
 
 _HANDSHAKE_S = 20.0
 

@@ -14,13 +14,7 @@ from engine.config.compose import CPUS_FOR_ACTORS, CPUS_PER_WORKER, verl_config
 from engine.config.exposure import require_none
 from engine.config.load import Config
 from engine.config.scoring import asks_judge
-from engine.run.host.programs import own_module
 from engine.supervise.ray_jobs import Cluster, Node, RefusedError, UnreachableError, parse_address
-
-
-def follower_argv(address: str, trainer: Sequence[str]) -> list[str]:
-    """The local command that runs ``trainer`` as a job on the cluster."""
-    return [*own_module("engine.supervise.ray_jobs", address, "--"), *trainer]
 
 
 def chosen_cluster(address: str | None, config: Config) -> Cluster | None:

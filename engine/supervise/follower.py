@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from engine.base import files, jsonl
 from engine.supervise.troubles import Troubles
@@ -148,31 +148,6 @@ class LogCopy:
 
 class JobError(Exception):
     """What runs a job, a Ray cluster or Slurm, does not do what was asked: one line."""
-
-
-class JobRecord(Protocol):
-    """What a file of the attempt says of its job. It is written before the job is submitted, so
-    that no job is ever unknown."""
-
-    @property
-    def ended(self) -> str | None:
-        """The state it ended with, None while it may run."""
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def address(self) -> str | None:
-        """Where its cluster is asked, if not by commands."""
-
-    def write(self, attempt: Path) -> None: ...
-
-    def look(self) -> tuple[JobRecord, str]:
-        """The job as its cluster knows it, and the cluster's word for its state. Raises
-        JobError."""
-
-    def cancel(self) -> None:
-        """Ask for its end. Raises JobError."""
 
 
 def job_log(attempt: Path) -> Path:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count
@@ -22,8 +22,12 @@ from engine.run.state import observed_state
 from engine.run.trust import require
 from engine.supervise import ray_jobs, slurm_jobs
 from engine.supervise.adopted import Adopted
-from engine.supervise.follower import HERE, JobError, JobRecord, Report, read_report, write_report
+from engine.supervise.follower import HERE, JobError, Report, read_report, write_report
+from engine.supervise.ray_jobs import RayJob
+from engine.supervise.slurm_jobs import SlurmJob
 from engine.supervise.trainer import Trainer
+
+J = TypeVar("J", bound=RayJob | SlurmJob)
 
 _JOB_PATIENCE_S = 30.0
 _PROGRAM_PATIENCE_S = 10.0
@@ -36,7 +40,7 @@ def find_host(run: RunDir, manifest: Mapping[str, Any] | None = None) -> Host:
     if (adopted := Adopted.from_manifest(manifest)) is not None:
         return AdoptedHost(run, adopted)
     if "slurm" in manifest:
-        return SlurmHost(run)
+        return SlurmHost(run, slurm_jobs.read_job)
     return RayHost(run, manifest["ray"]) if manifest.get("ray") else Host(run)
 
 
@@ -44,36 +48,30 @@ class Host:
     """This machine, and what the other hosts have in common with it."""
 
     where = HERE.where
-    trains_here = True
-    """Whether a trainer on GPUs takes those of this machine."""
     first_wait = "trainer process"
     """What a run waits for when its local process starts."""
-    tells_exit = True
-    """Whether the local process has the exit code of the program."""
+    trains_here = True
+    """Whether a trainer on GPUs takes those of this machine."""
+    ran_before = False
+    """Whether the program ran before its supervision: all that its files hold is this run, and
+    nobody hears its exit code."""
     shows_by_files = False
     """Whether the growth of its files tells whether the program runs, and not its steps."""
-    ran_before = False
-    """Whether the program ran before its supervision: what its files hold is this run."""
 
     def __init__(self, run: RunDir) -> None:
         self.run = run
 
     def started(self, at: float | None) -> float | None:
-        """When the training that begins now started, in Unix seconds, as far as that is known.
-
-        ``at``: when its local process did.
-        """
+        """When the training that begins now started, in Unix seconds, or None where that is not
+        known. ``at``: when its local process did."""
         return at
 
     def report(self, attempt: Path) -> Report | None:
-        """What the local process says in the attempt's folder; None as long as it says nothing.
-
-        Here, and on a Ray cluster, its exit code says everything.
-        """
-        return HERE
+        """What the follower says in the attempt's folder; None as long as it says nothing."""
+        return HERE  # The exit code says everything, on a Ray cluster too.
 
     def end_unfollowed(self) -> None:
-        """End what the local process left behind when it ended without a last report."""
+        """End what a follower left behind when it ended without a last report."""
 
     def process(self, trainer: Trainer) -> Identity | None:
         """The process that all others work for; None where it is not known."""
@@ -84,7 +82,7 @@ class Host:
         return trainer.members()
 
     def program(self) -> list[Identity]:
-        """The processes here that are not marked as those of the run."""
+        """Those that do not carry the mark of the run."""
         return []
 
     def require_stoppable(self, *, detach: bool = False) -> None:
@@ -96,8 +94,8 @@ class Host:
             )
 
     def find_running(self) -> str:
-        """The processes of a program from elsewhere that a stop ends, such as ``process 12
-        (train.py) and its 3 descendants``; empty where it ends none."""
+        """The processes from elsewhere that a stop ends, such as ``process 12 (train.py) and its 3
+        descendants``; empty where it ends none."""
         return ""
 
     def has_unknown_end(self) -> bool:
@@ -109,10 +107,8 @@ class Host:
         return False
 
     def left(self) -> str | None:
-        """What may run on elsewhere, in words; None where nothing does.
-
-        UsageError for a run that is not trusted.
-        """
+        """What runs on elsewhere, or may, in words; None where nothing does. UsageError for a run
+        that is not trusted."""
         return None
 
     def stop_left(self) -> None:
@@ -122,15 +118,12 @@ class Host:
         """Record that what a run without a supervisor left elsewhere is left running."""
 
 
-class _JobHost(Host):
-    """A cluster that runs jobs, each recorded in the folder of its attempt. ``address`` is where it
-    is asked, if not by commands."""
+class _JobHost(Host, Generic[J]):
+    """A cluster that runs jobs; the folder of each attempt has the record of one."""
 
-    def __init__(
-        self, run: RunDir, read_job: Callable[[Path], JobRecord | None], address: str | None = None
-    ) -> None:
+    def __init__(self, run: RunDir, read_job: Callable[[Path], J | None]) -> None:
         super().__init__(run)
-        self._read_job, self._address = read_job, address
+        self._read_job = read_job
 
     def may_have_left(self) -> bool:
         return bool(self._open_jobs())
@@ -156,26 +149,22 @@ class _JobHost(Host):
                 return
             time.sleep(0.5)
 
-    def _open_jobs(self) -> list[tuple[Attempt, JobRecord]]:
+    def _open_jobs(self) -> list[tuple[Attempt, J]]:
         attempts = [] if is_copy(self.run) else self.run.attempts()
         jobs = ((attempt, self._read_job(attempt.path)) for attempt in attempts)
         return [(attempt, job) for attempt, job in jobs if job is not None and job.ended is None]
 
-    def _trusted_jobs(self) -> list[tuple[Attempt, JobRecord]]:
-        """The jobs that may still run, only on the cluster of the launch: requests carry a token of
-        this user. UsageError for a run that is not trusted."""
+    def _trusted_jobs(self) -> list[tuple[Attempt, J]]:
+        """The jobs that may still run. UsageError for a run that is not trusted."""
         if jobs := self._open_jobs():
             require(self.run, executes=True)
-        return [(attempt, job) for attempt, job in jobs if job.address == self._address]
+        return jobs
 
 
-class SlurmHost(_JobHost):
+class SlurmHost(_JobHost[SlurmJob]):
     """Slurm: its follower reports what a job waits for, and how it ended."""
 
     where = "the program"
-
-    def __init__(self, run: RunDir) -> None:
-        super().__init__(run, slurm_jobs.read_job)
 
     def started(self, at: float | None) -> float | None:
         return time.time()
@@ -187,20 +176,24 @@ class SlurmHost(_JobHost):
         self.stop_left()
 
 
-class RayHost(_JobHost):
-    """A Ray cluster: ``address`` is that of its job server. Its follower prints what happens."""
+class RayHost(_JobHost[RayJob]):
+    """A Ray cluster: ``address`` is that of its job server."""
 
     trains_here = False
 
     def __init__(self, run: RunDir, address: str) -> None:
-        super().__init__(run, ray_jobs.read_job, address)
+        super().__init__(run, ray_jobs.read_job)
+        self._address = address
+
+    def _trusted_jobs(self) -> list[tuple[Attempt, RayJob]]:
+        """Only those on the cluster of the launch: requests carry a token of this user."""
+        return [pair for pair in super()._trusted_jobs() if pair[1].address == self._address]
 
 
 class AdoptedHost(Host):
     """Wherever somebody launched the program that the run follows."""
 
     first_wait = "its log"
-    tells_exit = False
     ran_before = True
 
     def __init__(self, run: RunDir, adopted: Adopted) -> None:
@@ -227,8 +220,8 @@ class AdoptedHost(Host):
         if detach or self.adopted.process is not None or observed_state(self.run).has_ended:
             return
         raise UsageError(
-            f"run '{self.run.id}' follows {self.where}, and which process writes it is not "
-            f"known. To end only its supervision: grubrics-tui stop {self.run.id} --detach"
+            f"run '{self.run.id}' follows {self.where}, and which process writes it is not known. "
+            f"To end only its supervision: grubrics-tui stop {self.run.id} --detach"
         )
 
     def find_running(self) -> str:
@@ -241,7 +234,7 @@ class AdoptedHost(Host):
         return f"{self.where} ({title}){more}"
 
     def has_unknown_end(self) -> bool:
-        report = self._recorded()
+        report = self.report(self.run.attempt(1).path)
         return report is not None and report.outcome == "unknown"
 
     def may_have_left(self) -> bool:
@@ -259,18 +252,14 @@ class AdoptedHost(Host):
             end(tree(process), _PROGRAM_PATIENCE_S)
 
     def leave(self) -> None:
-        if (process := self._left_process()) is not None:
+        if self._left_process() is not None:
             require(self.run)
-            left = Report(f"process {process.pid}", outcome="left")
-            write_report(self.run.attempt(1).path, left)
-
-    def _recorded(self) -> Report | None:
-        return read_report(self.run.attempt(1).path)
+            write_report(self.run.attempt(1).path, Report(self.where, outcome="left"))
 
     def _left_process(self) -> Identity | None:
         """The program that runs on after its supervision ended without being asked to."""
-        process, report = self.adopted.process, self._recorded()
-        has_said_end = report is not None and report.outcome is not None
-        if process is None or has_said_end or not alive(process) or is_copy(self.run):
+        process = self.adopted.process
+        if process is None or not alive(process) or is_copy(self.run):
             return None
-        return process
+        report = self.report(self.run.attempt(1).path)
+        return process if report is None or report.outcome is None else None

@@ -30,7 +30,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from engine.base import jsonl
 from engine.base.addresses import cleartext_complaint
 from engine.base.errors import UsageError
-from engine.run.host.programs import keep_folder_last
+from engine.run.host.programs import keep_folder_last, own_module
 from engine.run.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
 from engine.supervise.follower import JobError, JobFollower, Report, say
 
@@ -251,8 +251,11 @@ CARRIED = (
 
 @dataclass(frozen=True)
 class RayJob:
-    """``ray_job.json``. ``environment`` is what the job gets beyond the cluster's own environment;
-    it holds no secrets."""
+    """``ray_job.json``: written before the job is submitted, so that no job is ever unknown.
+
+    ``ended`` is the status it ended with, None while it may run. ``environment`` is what it gets
+    beyond the cluster's own environment; it holds no secrets.
+    """
 
     address: str
     submission_id: str
@@ -273,12 +276,14 @@ class RayJob:
         jsonl.write_json(attempt / _JOB_FILE, {"v": 1, **asdict(self)})
 
     def look(self) -> tuple[RayJob, str]:
+        """The job with its end, if it has ended, and Ray's word for its state. Raises JobError."""
         found = self.cluster.job(self.submission_id)
         state = found.status if found else "GONE"
         ended = state if found is None or found.has_ended else None
         return replace(self, ended=ended), state
 
     def cancel(self) -> None:
+        """Ask for its end. Raises JobError."""
         self.cluster.stop(self.submission_id)
 
 
@@ -290,6 +295,11 @@ def read_job(attempt: Path) -> RayJob | None:
 POLL_S = 1.0
 # Ray kills a job that outlives this; shorter than the supervisor waits before its next signal.
 STOP_WAIT_S = 10
+
+
+def follower_argv(address: str, trainer: Sequence[str]) -> list[str]:
+    """The local command that runs ``trainer`` as a job on the cluster."""
+    return [*own_module("engine.supervise.ray_jobs", address, "--"), *trainer]
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -22,6 +22,7 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.files import read_regular
+from engine.run.host.programs import own_module
 from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE
 from engine.supervise.follower import LOOK_S, JobError, JobFollower, Outcome, Report, job_log, say
 
@@ -60,16 +61,16 @@ class JobState:
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """``slurm_job.json``. ``id`` is None until sbatch has answered; ``name`` is unique."""
+    """``slurm_job.json``: written before the job is submitted, so that no job is ever unknown.
+
+    ``id`` is None until sbatch has answered; ``name`` is unique. ``ended`` is the state it ended
+    with, None while it may run.
+    """
 
     name: str
     options: tuple[str, ...]
     id: str | None = None
     ended: str | None = None
-
-    @property
-    def address(self) -> None:
-        return None
 
     @property
     def title(self) -> str:
@@ -79,6 +80,8 @@ class SlurmJob:
         jsonl.write_json(attempt / _JOB_FILE, {"v": 1, **asdict(self)})
 
     def look(self) -> tuple[SlurmJob, str]:
+        """The job with its ID, its end, if it has ended, and Slurm's word for its state. Raises
+        JobError."""
         job_id = self.id or find_id(self)
         found = None if job_id is None else read_state(job_id)
         state = found.state if found else "GONE"
@@ -86,6 +89,7 @@ class SlurmJob:
         return replace(self, id=job_id, ended=ended), state
 
     def cancel(self) -> None:
+        """Ask for its end. Raises JobError."""
         if (job_id := self.id or find_id(self)) is not None:
             cancel(job_id)
 
@@ -215,9 +219,18 @@ UNKNOWN_S = 60.0
 _KILLED_BY = {"CANCELLED": "cancelled, not by this run", "TIMEOUT": "over its time limit"}
 
 
+def follower_argv(options: Sequence[str], argv: Sequence[str]) -> list[str]:
+    """The local command that runs ``argv`` as a job."""
+    return [*own_module("engine.supervise.slurm_jobs", *options, "--"), *argv]
+
+
+def submitted_argv(words: Sequence[str]) -> list[str]:
+    """The command of the job, of the words that ``follower_argv`` made."""
+    return list(words[words.index("--") + 1 :])
+
+
 def main(arguments: Sequence[str]) -> int:
-    words = list(arguments)
-    options, argv = words[: words.index("--")], words[words.index("--") + 1 :]
+    options, argv = arguments[: arguments.index("--")], submitted_argv(arguments)
     attempt = Path(os.environ[ATTEMPT_DIR_VARIABLE])
     run_id = re.sub(r"[^A-Za-z0-9_-]", "-", os.environ[RUN_ID_VARIABLE])
     name = f"{run_id}-{attempt.name}-{secrets.token_hex(4)}"

@@ -540,7 +540,7 @@ class Supervisor:
         )
 
     def _conclude(self, evidence: Evidence) -> None:
-        exit_, tells_exit = evidence.exit, self.host.tells_exit
+        exit_, is_heard = evidence.exit, not self.host.ran_before
         state, reason = final_state(evidence)
         if state == "failed":
             self.writer.event("error", step=self.state.step, message=reason)
@@ -556,8 +556,8 @@ class Supervisor:
             reason=reason,
             waiting_for=None,
             ended=evidence.report.ended or time.time(),
-            exit_code=exit_.code if tells_exit else None,
-            signal=exit_.signal if tells_exit else None,
+            exit_code=exit_.code if is_heard else None,
+            signal=exit_.signal if is_heard else None,
         )
 
     def _last_report(self) -> Report:

@@ -19,7 +19,6 @@ import pytest
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
-from engine.launch.ray_target import follower_argv
 from engine.launch.resume import resume
 from engine.run.processes import end, members
 from engine.run.rundir import RunDir
@@ -27,7 +26,14 @@ from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import vouch
 from engine.supervise.follower import LogCopy, job_log
 from engine.supervise.hosts import find_host
-from engine.supervise.ray_jobs import Job, carried, exit_code, new_submission_id, read_job
+from engine.supervise.ray_jobs import (
+    Job,
+    carried,
+    exit_code,
+    follower_argv,
+    new_submission_id,
+    read_job,
+)
 from engine.supervise.stopping import stop_run
 from tests.paths import ROOT
 from tests.waiting import ended, wait_for
