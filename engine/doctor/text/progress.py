@@ -21,7 +21,6 @@ _COUNT = re.compile(
 """A counter followed by a metric of training, in the layout of any program."""
 _LAYOUTS = (
     (b"[batch=", re.compile(rb"\[batch=(\d+)/\d+\]:")),  # Composer
-    (b"== Step ", re.compile(rb"={5,} Step (\d+)/\d+ ={5,}")),  # NeMo-RL
     (b" iteration ", re.compile(rb" iteration +(\d+)/ *\d+ \|")),  # Megatron
     (
         b"loss",

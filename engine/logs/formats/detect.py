@@ -51,7 +51,6 @@ _DEPTH = 3
 _SUFFIXES = (".wandb", ".jsonl", ".csv", ".log", ".out", ".txt")
 """Of files that may hold steps."""
 _LIKELY = ("wandb", "trainer_state.json")
-_OWN_TRAINERS = frozenset({"agent_stable_slo", "GRubrics", "grubrics-tui"})
 
 FORMATS: tuple[Format, ...] = (
     WandbFormat(),
@@ -192,8 +191,8 @@ def format_names(as_format: str | None = None) -> str:
 
 def trainers() -> list[str]:
     """Return the programs of others whose logs the built-in formats read, in alphabetical order."""
-    names = {name for log_format in FORMATS for name in log_format.trainers}
-    return sorted(names - _OWN_TRAINERS, key=str.casefold)
+    others = (log_format for log_format in FORMATS if not log_format.is_own)
+    return sorted({name for row in others for name in row.trainers}, key=str.casefold)
 
 
 def find_likely_logs(folder: Path) -> list[Path]:

@@ -138,6 +138,8 @@ class Format(ABC):
     name: str
     trainers: tuple[str, ...] = ()
     """What writes it, for README.md. Formats of this repository name it."""
+    is_own = False
+    """Whether a program of this project or one before it writes it."""
     reads: str = ""
     """What is read of it, for docs/cockpit.md: Markdown in one line."""
     is_console = False

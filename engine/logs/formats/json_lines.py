@@ -67,7 +67,7 @@ class OwnLogFormat(LineFormat):
     """A ``train_log.jsonl`` of this project, away from its run directory."""
 
     key, name = "own", "train_log.jsonl of grubrics-tui"
-    trainers = ("grubrics-tui",)
+    trainers, is_own = ("grubrics-tui",), True
     reads = "the file alone, without its run directory"
     parser_class = OwnLog
 
@@ -130,7 +130,7 @@ class SloLog(JsonLines):
 
 class SloFormat(LineFormat):
     key, name = "slo", "agent_stable_slo train_log.jsonl"
-    trainers = ("agent_stable_slo",)
+    trainers, is_own = ("agent_stable_slo",), True
     reads = "one flat object per step; steps and model from the manifest beside it"
 
     def matches(self, sample: Sample) -> bool:

@@ -111,7 +111,7 @@ class StepTiming(Parser):
 
 class StepTimingFormat(LineFormat):
     key, name = "step-timing", "STEP_TIMING lines of GRubrics"
-    trainers = ("GRubrics",)
+    trainers, is_own = ("GRubrics",), True
     reads = (
         "seconds of the GPU and of the reward phase, judge latency, judge queue wait and calls; "
         "the lines of all workers about a step count as one step"
