@@ -64,6 +64,17 @@ def clipped(text: str, width: int) -> str:
     return set_cell_size(text, max(0, width - 1)).rstrip() + "…" if width > 0 else ""
 
 
+def fitted(row: Row, width: int, paper: str = "") -> Row:
+    """The row on ``paper`` in exactly ``width`` cells, with an ellipsis where it was cut."""
+    is_cut = width_of(row) > width
+    room, cells = width - is_cut, Row()
+    for span in row:
+        text = set_cell_size(span.text, min(room, cell_len(span.text)))
+        cells.append(Span(text, span.ink, paper, span.bold))
+        room -= cell_len(text)
+    return [*cells, Span("…" if is_cut else " " * room, "", paper)]
+
+
 def _lines(spans: Iterable[Span]) -> Iterator[Row]:
     line: Row = []
     for span in spans:

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from textual import events
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
+from textual.strip import Strip
 
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.widgets.span_widget import SpanWidget
@@ -74,6 +75,11 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
         return self.items[self.cursor]
 
     @property
+    def room(self) -> int:
+        """Rows for items."""
+        return max(0, self.scrollable_size.height - self.HEADS)
+
+    @property
     def position(self) -> str:
         """``row 3 of 40``."""
         rows = [index for index, item in enumerate(self.items) if not self.is_heading(item)]
@@ -133,6 +139,11 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
         )
         return [*rows[: self.HEADS], *rows[self.HEADS + top - starts[first] :]]
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        if self.scrollable_size != self._drawn_for:  # The scrollbar has come or gone.
+            self._strips = None
+        return super().render_lines(crop)
+
     def _place_cursor(self, index: int, *, way: int = 1) -> None:
         """Put the cursor on an item, from a heading on to the next item in that direction."""
         last = len(self.items) - 1
@@ -153,8 +164,8 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
 
     def _follow_cursor(self) -> None:
         """Keep the cursor visible, with the heading above it and those that end the list."""
-        starts, rows = self._measure(), self.scrollable_size.height - self.HEADS
-        if not self.items or rows < 1:
+        starts, rows = self._measure(), self.room
+        if not self.items or not rows:
             return
         if self.IS_CENTERED:
             top = starts[self.cursor] - rows // 2

@@ -81,7 +81,7 @@ class RunsScreen(CockpitScreen):
         self._shown_run: RunInfo | None = None
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
-        self._health = EndedRunDoctor(root, lambda: self.call_later(self._show_health))
+        self._health = EndedRunDoctor(root, lambda: self.call_later(self._listing_changed))
         self.marks = ComparisonMarks()
         self._file = ListViewFile()
         self._view = self._file.load()
@@ -106,14 +106,6 @@ class RunsScreen(CockpitScreen):
         self._feed.close()
         self._health.close()
 
-    @on(RunList.Turned)
-    def _examine_visible(self) -> None:
-        self._health.examine(self.query_one(RunList).in_sight)
-
-    def _show_health(self) -> None:
-        self._listing_changed()
-        self._show_selected()
-
     @work(thread=True, exclusive=True, group="runs", exit_on_error=False)
     def _poll(self) -> None:
         for listing in self._feed.listings():
@@ -131,13 +123,12 @@ class RunsScreen(CockpitScreen):
         self.query_one(FilterBar).show_remark(listing.remark or "", "warning")
         if self.marks:
             self.refresh_bindings()
-        self._show_selected()
 
     def _list(self, listing: Listing) -> None:
         """Show the runs in the chosen order."""
         run_list = self.query_one(RunList)
         runs = sort_runs(listing.runs, run_list.order) if run_list.order else listing.runs
-        run_list.show(runs, self._summary(listing))
+        run_list.fill(runs, self._summary(listing))
 
     @on(RunList.HeadClicked)
     def _sort_by_head(self, message: RunList.HeadClicked) -> None:
@@ -253,7 +244,7 @@ class RunsScreen(CockpitScreen):
             self.notify(f"{len(self.marks)} runs selected (maximum)", markup=False)
             return
         self._listing_changed()
-        self.query_one(RunList).action_move(1)
+        self.query_one(RunList).move(1)
 
     def action_compare(self) -> None:
         """Compare the selected runs; if only one is selected, with the run under the cursor."""
@@ -287,7 +278,7 @@ class RunsScreen(CockpitScreen):
         """Update the frame, which counts the selected runs."""
         runs = self.query_one(RunList)
         if self._shown is not None:
-            runs.show(runs.runs, self._summary(self._shown))
+            runs.fill(runs.items, self._summary(self._shown))
         self.refresh_bindings()
 
     @property
@@ -311,8 +302,9 @@ class RunsScreen(CockpitScreen):
             self.notify(f"{states}; deselect it with space", title="nothing was done", markup=False)
         return [] if refused else targets
 
-    @on(RunList.Highlighted)
+    @on(RunList.Moved)
     def _show_selected(self) -> None:
+        self._health.examine(self.query_one(RunList).in_sight)
         before, info = self._shown_run, self._selected
         self._shown_run = info
         if before is None or info is None or _offers(before) != _offers(info):
@@ -458,13 +450,13 @@ class RunsScreen(CockpitScreen):
         self.notify("Press q to quit")
 
     def action_select(self, index: int) -> None:
-        self.query_one(RunList).action_go(index)
+        self.query_one(RunList).select(index)
 
     def action_cursor_down(self) -> None:
-        self.query_one(RunList).action_move(1)
+        self.query_one(RunList).move(1)
 
     def action_cursor_up(self) -> None:
-        self.query_one(RunList).action_move(-1)
+        self.query_one(RunList).move(-1)
 
 
 def _known_columns(view: ListView) -> list[Column] | None:

@@ -88,9 +88,9 @@ async def test_g_and_shift_g_go_to_both_ends_of_the_list(run: SampleRun, runs: P
         await driver.shows("4 runs")
         listed = driver.app.screen.query_one(RunList)
         await driver.press("G")
-        assert listed.selected == listed.runs[-1]
+        assert listed.selected == listed.items[-1]
         await driver.press("g")
-        assert listed.selected == listed.runs[0]
+        assert listed.selected == listed.items[0]
 
 
 async def test_what_a_queued_run_waits_for_is_said(run: SampleRun, runs: Path) -> None:
@@ -132,7 +132,7 @@ async def test_ten_thousand_runs_can_be_walked_through(runs: Path) -> None:
     async with running(runs) as driver:
         await driver.press("r")
         await driver.shows("1 run ")
-        driver.app.screen.query_one(RunList).show([only] * 10_000)
+        driver.app.screen.query_one(RunList).fill([only] * 10_000)
         await driver.press("end", "pageup", "down")
         await driver.shows("10000 runs", "✗ failed")
 
@@ -524,9 +524,9 @@ async def test_ctrl_d_and_ctrl_u_move_by_pages(runs: Path) -> None:
         await driver.shows("40 runs")
         listed = driver.app.screen.query_one(RunList)
         await driver.press("ctrl+d")
-        assert listed.selected not in listed.runs[:2]
+        assert listed.selected not in listed.items[:2]
         await driver.press("ctrl+u")
-        assert listed.selected == listed.runs[0]
+        assert listed.selected == listed.items[0]
 
 
 @pytest.mark.thorough
