@@ -9,7 +9,7 @@ import json
 import os
 import pickle
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -84,9 +84,6 @@ class TokenView:
 
     def count(self, *, trained: bool) -> int:
         return sum(len(part.tokens) for part in self.parts if part.trained == trained)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class NoModelError(UsageError):

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import netrc
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from engine.base.judge_providers import all_providers
@@ -34,9 +33,6 @@ class Variable:
     value: str | None = None
     origin: str | None = None
     note: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def known_variables() -> dict[str, str]:

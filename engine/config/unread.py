@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -167,9 +167,6 @@ class Unread:
     origin: Origin
     reason: str
     instead: str | None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def unread(config: Config) -> list[Unread]:

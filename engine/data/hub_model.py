@@ -17,6 +17,7 @@ from typing import Any
 
 from huggingface_hub import HfApi, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
+from msgspec import Struct
 
 from engine.base.errors import UsageError, shorten, with_advice
 from engine.base.masking import mask_url
@@ -38,8 +39,10 @@ Report = Callable[[int, int, str], None]
 """Takes the bytes that are there, all bytes, and the file that is downloaded."""
 
 
-@dataclass(frozen=True)
-class HubModel:
+_NAMES = {"name": "model", "total_bytes": "bytes", "downloaded": "downloaded_files"}
+
+
+class HubModel(Struct, frozen=True, rename=_NAMES):
     """A model on this disk. Without a ``commit``, the hub was not asked about it."""
 
     name: str
@@ -50,17 +53,6 @@ class HubModel:
     downloaded: int = 0
     """Files that were not complete before."""
     note: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "model": self.name,
-            "folder": str(self.folder),
-            "commit": self.commit,
-            "files": self.files,
-            "bytes": self.total_bytes,
-            "downloaded_files": self.downloaded,
-            "note": self.note,
-        }
 
 
 def fetch_model(

@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 from engine.base import files
 from engine.base.errors import UsageError, guarded
 from engine.base.quantities import format_count
+from engine.base.typed import to_json
 from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
 from engine.data.blocklist import RecordFilter
@@ -89,7 +90,7 @@ def prepare_sft(options: SftOptions, output_dir: Path) -> None:
     records = (sft_record(example) for example in split.train)
     lines = (f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
     files.write_atomic(train, lines)
-    more: dict[str, Any] = {"blocked": split.blocked.counts.to_json()} if split.blocked else {}
+    more: dict[str, Any] = {"blocked": to_json(split.blocked.counts)} if split.blocked else {}
     if split.sources:
         more["sources"] = split.sources
     write_holdout(holdout, split.holdout_ids, options.seed, options.subset, more)

@@ -12,7 +12,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+from msgspec import Struct
 
 from engine.base.text import format_command
 from engine.checks.environment import GPU_SET
@@ -63,8 +65,7 @@ apptainer build {{image}} {{definition}}"""
 _CHECKOUT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True)
-class Mount:
+class Mount(Struct, frozen=True, rename={"is_writable": "writable"}):
     """A folder or file of this host, at the same path in the container."""
 
     path: Path
@@ -78,23 +79,9 @@ class Container:
     image: str
     build: str | None
     mounts: tuple[Mount, ...]
+    missing: tuple[Path, ...]
+    """Folders to make first: Docker would make them as root."""
     argv: tuple[str, ...]
-
-    @property
-    def missing(self) -> list[Path]:
-        """Folders to make first: Docker would make them as root."""
-        return [mount.path for mount in self.mounts if not mount.path.exists()]
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "image": self.image,
-            "build": self.build,
-            "mounts": [
-                {"path": str(mount.path), "writable": mount.is_writable} for mount in self.mounts
-            ],
-            "missing": [str(path) for path in self.missing],
-            "argv": list(self.argv),
-        }
 
 
 def plan_container(
@@ -123,7 +110,8 @@ def plan_container(
     options = make(mounts, names, on_gpu, shm)
     argv = (*options, image or built, "grubrics-tui", "launch", *words, "--wait")
     build = None if image else _build(engine, built, on_gpu)
-    return Container(image or built, build, mounts, argv)
+    missing = tuple(mount.path for mount in mounts if not mount.path.exists())
+    return Container(image or built, build, mounts, missing, argv)
 
 
 def _mounts(config: Config, runs: Path, env: Mapping[str, str]) -> Iterator[Mount]:

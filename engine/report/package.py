@@ -20,11 +20,11 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, Literal
+from typing import IO, BinaryIO, Literal
 
 from engine.base import files
 from engine.base.errors import UsageError, shorten
@@ -352,9 +352,6 @@ class PackageCheck:
     files: int
     """Files that are as listed."""
     problems: tuple[Problem, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "path": str(self.path), "ok": not self.problems}
 
 
 Read = Callable[[], IO[bytes]]

@@ -75,6 +75,6 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "console": str(run.attempt(state.attempt).console),
         "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
         "moved": None if exposed else jsonl.line(str(check_checkpoint(run).moved or "")) or None,
-        "saved": [] if exposed else [found.to_json() for found in list_checkpoints(run)],
+        "saved": [] if exposed else list_checkpoints(run),
         "wandb": run_url(run),
     }

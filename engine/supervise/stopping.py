@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from engine.base.errors import UsageError
 from engine.run.events import ask_stop
@@ -65,9 +64,6 @@ class Stopped:
     reason: str | None
     pids: list[int]
     message: str
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = False) -> Stopped:

@@ -21,6 +21,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pq
+from engine.base.typed import to_json
 from engine.checks.samples import Split, split_files
 from engine.checks.token_view import Part, Role, Token, TokenView, ToolUse, require_model
 from engine.config.compose import verl_config
@@ -63,7 +64,8 @@ def _answer(config: Config, row: str, split: Split) -> dict[str, Any]:
         environment.prepare(os.environ, config.get("grubrics.device"))
         if row == "length":
             return {"rows": _count_rows(config, split)}
-        return render(config, int(row), split).to_json()
+        view: dict[str, Any] = to_json(render(config, int(row), split))
+        return view
     except UsageError as error:
         return {"error": str(error)}
     except Exception as error:

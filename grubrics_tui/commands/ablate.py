@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -194,7 +194,7 @@ def _new_plan(
     cost = plan_cost(plan, base, root, os.environ)
     lines = [*format_plan(plan, cost), *format_similar(find_similar(plan, base))]
     if dry_run:
-        value = {"ablation": plan.id, "plan": asdict(plan), "cost": cost.to_json()}
+        value = {"ablation": plan.id, "plan": plan, "cost": cost}
         answer(value, "\n".join([*lines, "dry run: nothing was written or started"]), as_json)
     else:
         write_plan(plan, base, root)

@@ -47,7 +47,7 @@ def check(
                 say(line, flush=True)
     passed = all(result.status != "fail" for result in checks)
     if as_json:
-        print_json({"ok": passed, "checks": [result.to_json() for result in checks]})
+        print_json({"ok": passed, "checks": checks})
     raise typer.Exit(0 if passed else 1)
 
 

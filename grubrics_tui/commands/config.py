@@ -170,8 +170,8 @@ def _print_unused(config: Config, origin: str | None, as_json: bool) -> None:
         print_json(
             {
                 "kind": config.kind.name,
-                "unused": [value.to_json() for value in unused],
-                "switched_off": [value.to_json() for value in silenced],
+                "unused": unused,
+                "switched_off": silenced,
             }
         )
         return

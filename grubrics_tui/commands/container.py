@@ -47,7 +47,7 @@ def container(
     planned = plan_container(loaded, words, root, os.environ, engine=chosen, image=image, shm=shm)
     if shutil.which(engine) is None:
         warn([f"{engine} is not on the PATH of this machine"])
-    answer(planned.to_json(), format_container(planned), as_json)
+    answer(planned, format_container(planned), as_json)
 
 
 COMMAND = Command(container, Task.RUN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +29,7 @@ def decide(
     number = append_decision(file, entry)
     value = {
         "id": number,
-        "decision": asdict(entry),
+        "decision": entry,
         "markdown": render_decision(entry, number),
         "appended_to": str(file),
     }

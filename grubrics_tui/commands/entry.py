@@ -48,7 +48,7 @@ def entry(
         entry = dataclasses.replace(entry, id=append_entry(file, entry))
     value = {
         "id": entry.id,
-        "entry": dataclasses.asdict(entry),
+        "entry": entry,
         "markdown": render(entry),
         "appended_to": str(file) if append else None,
     }

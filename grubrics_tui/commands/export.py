@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from engine.base.quantities import format_count, format_whole
+from engine.base.typed import to_json
 from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 
@@ -42,7 +42,7 @@ def export(
         f"{format_count(made.prompts, 'prompt')} differ from those of {target.name} by at most "
         f"{made.largest_difference:.1g}"
     )
-    answer({**asdict(made), "folder": str(made.folder), "source": target.source}, said, as_json)
+    answer({**to_json(made), "source": target.source}, said, as_json)
 
 
 COMMAND = Command(export, Task.KEEP)

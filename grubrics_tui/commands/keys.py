@@ -64,7 +64,7 @@ def _list(as_json: bool) -> None:
     in_file: dict[str, str] = {}
     load_env_file(in_file, _FILE)  # The program warned of its faults when it read the file.
     found = [*find_variables(os.environ, in_file)]
-    value = {"file": str(_FILE.absolute()), "variables": [each.to_json() for each in found]}
+    value = {"file": str(_FILE.absolute()), "variables": found}
     answer(value, _format(found), as_json)
 
 

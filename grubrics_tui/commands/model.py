@@ -37,7 +37,7 @@ def model(
     if action != "fetch":
         raise unknown_name("action", action, ["fetch"])
     fetched = _fetch(name, to, revision, is_quiet=as_json)
-    answer(fetched.to_json(), _format(fetched), as_json)
+    answer(fetched, _format(fetched), as_json)
 
 
 def _fetch(name: str, to: Path | None, revision: str | None, *, is_quiet: bool) -> HubModel:

@@ -256,7 +256,7 @@ def _remarks(prepared: Prepared, inputs: Inputs) -> dict[str, Any]:
         "unusable": prepared.unusable,
         "problems": prepared.problems,
         "limits": prepared.limits,
-        "blocked": None if prepared.blocked is None else prepared.blocked.counts.to_json(),
+        "blocked": prepared.blocked and prepared.blocked.counts,
     }
 
 

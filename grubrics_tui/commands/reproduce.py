@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -80,7 +79,7 @@ def reproduce(
         diagnose_run(small),
         compare_small(original, small),
     )
-    answer({**value, "verdict": asdict(verdict)}, f"verdict: {verdict.text}", as_json)
+    answer({**value, "verdict": verdict}, f"verdict: {verdict.text}", as_json)
     raise typer.Exit(verdict.exit_code)
 
 

@@ -94,7 +94,8 @@ def rollouts(
         _print_visits(store, split, groups, as_json)
         return
     if as_json:
-        head = {"run": path.name, "steps": list(steps), **loaded.to_json()}
+        place = {"split": loaded.split, "step": loaded.step, "attempt": loaded.attempt}
+        head = {"run": path.name, "steps": steps, **place, "dumped": loaded.dumped}
         shown = [
             group.to_json(number, rollouts)
             for number, group in groups

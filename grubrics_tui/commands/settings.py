@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import textwrap
-from dataclasses import asdict
 from typing import Any
 
 import typer
 
+from engine.base.typed import to_json
 from grubrics_tui.commands.shared import Command, Task, answer, options
 
 
@@ -19,16 +19,15 @@ def settings(as_json: options.JsonOption = False) -> None:
     """
     from grubrics_tui.settings.actions import ACTIONS, remapped
     from grubrics_tui.settings.layout import layout_path
-    from grubrics_tui.settings.settings import JudgePrice, docs, load_settings, settings_path
+    from grubrics_tui.settings.settings import docs, load_settings, settings_path
     from grubrics_tui.settings.themes import ROLES
 
     loaded = load_settings()
     descriptions = docs()
     values = {}
     for name, origin in loaded.origins.items():
-        setting = getattr(loaded.settings, name)
-        plain = asdict(setting) if isinstance(setting, JudgePrice) else setting
-        values[name] = {"value": plain, "origin": origin, "doc": descriptions[name]}
+        setting = to_json(getattr(loaded.settings, name))
+        values[name] = {"value": setting, "origin": origin, "doc": descriptions[name]}
     value = {
         "path": str(settings_path()),
         "exists": settings_path().exists(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -64,7 +63,7 @@ def smoke_test(
         "state": state.word,
         "reason": state.reason,
         "ok": passed,
-        "ticks": [asdict(check) for check in checks],
+        "ticks": checks,
     }
     answer({**value, **result}, "\n".join(lines), as_json)
     raise typer.Exit(0 if passed else 1)

@@ -38,7 +38,7 @@ def stop(
         say("nothing was stopped")
         raise typer.Exit(1)
     done = stop_run(chosen, after_checkpoint=after_checkpoint, detach=detach)
-    answer(done.to_json(), done.message, as_json)
+    answer(done, done.message, as_json)
     raise typer.Exit(0 if done.ended or after_checkpoint else 1)
 
 

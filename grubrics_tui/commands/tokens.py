@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count
+from engine.base.typed import to_json
 from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options
 from grubrics_tui.commands.shared.trust import trusted_source
@@ -41,7 +42,7 @@ def tokens(
     config, _ = trusted_source(source, overrides or [], runs_root(runs), trust)
     view = read_token_view(config, row, "val" if validation else "train")
     lines = list(_format_view(view, each=each))
-    answer({"config": config.name, **view.to_json()}, "\n".join(lines), as_json)
+    answer({"config": config.name, **to_json(view)}, "\n".join(lines), as_json)
 
 
 def _format_view(view: TokenView, *, each: bool) -> Iterator[str]:

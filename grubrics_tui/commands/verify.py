@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from engine.base.typed import to_json
 from grubrics_tui.commands.shared import Command, Task, answer, argument, options
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def verify(
     from engine.report.package import check_package
 
     check = check_package(path)
-    answer(check.to_json(), "\n".join(_lines(check)), as_json)
+    value = {**to_json(check), "ok": not check.problems}
+    answer(value, "\n".join(_lines(check)), as_json)
     raise typer.Exit(1 if check.problems else 0)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from textual import work
 from textual.app import ComposeResult
@@ -37,7 +37,7 @@ from grubrics_tui.widgets.panel import Panel
 if TYPE_CHECKING:
     from engine.doctor.health import Health
     from engine.report.entry import LogEntry
-    from engine.run.checkpoints.find import CheckpointReport
+    from engine.run.checkpoints.find import CheckpointReport, SavedCheckpoint
 
 
 class RunSummaryScreen(ScrolledScreen):
@@ -89,7 +89,7 @@ class RunSummaryScreen(ScrolledScreen):
             history.add(watch.poll())
         health = health_of(self.run, history.state, lambda: worker.is_cancelled)
         entry = drafted(self.run, health)
-        saved = [checkpoint.to_json() for checkpoint in list_checkpoints(self.run)]
+        saved = list_checkpoints(self.run)
         self.call_later(self._show, history, entry, check_checkpoint(self.run), saved, health)
 
     def _show(
@@ -97,7 +97,7 @@ class RunSummaryScreen(ScrolledScreen):
         history: History,
         entry: LogEntry,
         report: CheckpointReport,
-        saved: Sequence[Mapping[str, Any]],
+        saved: Sequence[SavedCheckpoint],
         health: Health | None,
     ) -> None:
         assert history.state is not None

@@ -3,7 +3,7 @@ pruning frees."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from engine.measure.ablations.plan import AblationPlan, Arm
     from engine.measure.ablations.report import AblationReport
     from engine.measure.ablations.table import ArmRow, SeedRun
+    from engine.run.checkpoints.find import SavedCheckpoint
     from engine.run.checkpoints.pruning import Pruning
     from engine.run.finding import Change
 
@@ -231,15 +232,15 @@ def format_runs(runs: Sequence[SeedRun]) -> str:
     return ", ".join([f"{finished}/{len(runs)}", *others])
 
 
-def format_saved(checkpoints: Sequence[Mapping[str, Any]]) -> str:
+def format_saved(checkpoints: Sequence[SavedCheckpoint]) -> str:
     """Format which checkpoints are on the disk, and their size."""
     missing = {True: " (rotated away)", False: " (incomplete)"}
     names = (
-        ("final" if checkpoint["step"] is None else f"step {checkpoint['step']}")
-        + ("" if checkpoint["complete"] else missing[checkpoint["rotated"]])
+        ("final" if checkpoint.step is None else f"step {checkpoint.step}")
+        + ("" if checkpoint.complete else missing[checkpoint.rotated])
         for checkpoint in checkpoints
     )
-    size = format_size(sum(checkpoint["bytes"] for checkpoint in checkpoints))
+    size = format_size(sum(checkpoint.bytes for checkpoint in checkpoints))
     return f"{format_count(len(checkpoints), 'checkpoint')}, {size}: {', '.join(names)}"
 
 

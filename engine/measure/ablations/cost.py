@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.checks.estimate.report import estimate
 from engine.config.load import Config
@@ -25,9 +24,6 @@ class Cost:
     judge_usd: float | None
     peak_bytes: int | None
     fits: bool | None
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def plan_cost(plan: AblationPlan, base: Config, root: Path, env: Mapping[str, str]) -> Cost:

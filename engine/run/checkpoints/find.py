@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +61,6 @@ class SavedCheckpoint:
     bytes: int
     complete: bool
     rotated: bool = False
-
-    def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "path": str(self.path)}
 
 
 def list_checkpoints(run: RunDir) -> list[SavedCheckpoint]:

@@ -185,11 +185,6 @@ class StepRollouts:
     formula: str = ""
     """What the advantages are."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what identifies the step; the caller adds the groups that it selected."""
-        names = ("split", "step", "attempt", "dumped")
-        return {name: getattr(self, name) for name in names}
-
 
 @dataclass(frozen=True)
 class Visit:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from engine.base.typed import to_json
 from engine.tasks.task import Column, Example, RecordError, Task, Values, text_of
 from engine.tasks.tool_calls.calls import ToolCall, parse_json, read_calls
 from engine.tasks.tool_calls.schemas import find_problem, require_schema, schema_of_parameters
@@ -27,7 +28,7 @@ def _read_tool_calls(values: Values) -> Example:
         if not are_valid([call], schemas):
             raise RecordError(f"a call of {call.name[:40]!r} does not fit the tools")
     content = f"You can call these tools:\n{listed}\n\n{_question(values)}\n\n{_CALL}"
-    truth = _dump([call.as_json() for call in calls])
+    truth = _dump(calls)
     return Example(({"role": "user", "content": content},), truth, {"tools": schemas})
 
 
@@ -95,12 +96,12 @@ def _parse(values: Values, name: str) -> Any:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(to_json(value), ensure_ascii=False)
 
 
 def _right_calls(truth: str, _: Mapping[str, str]) -> str:
     try:
-        calls = [call.as_json() for call in read_calls(parse_json(truth))]
+        calls = read_calls(parse_json(truth))
     except ValueError:
         return truth
     return "\n".join(f"<tool_call>{_dump(call)}</tool_call>" for call in calls) or "[]"

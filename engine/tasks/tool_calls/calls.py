@@ -24,9 +24,6 @@ class ToolCall:
     name: str
     arguments: Mapping[str, Any]
 
-    def as_json(self) -> dict[str, Any]:
-        return {"name": self.name, "arguments": dict(self.arguments)}
-
 
 def find_calls(response: str) -> list[ToolCall] | None:
     """The calls in ``<tool_call>`` tags; without a tag, those of the JSON in the response.

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
 from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,8 +40,8 @@ def evaluation_json(
         "results": [result.to_json() for result in results],
         "trained_on": {target.name: rows for target, rows in _trained(evaluation)},
         "comparisons": [comparison.to_json() for comparison in comparisons],
-        "judge": None if (use := evaluation.writing) is None else asdict(use),
-        "grading": None if (use := evaluation.grading) is None else asdict(use),
+        "judge": evaluation.writing,
+        "grading": evaluation.grading,
     }
 
 

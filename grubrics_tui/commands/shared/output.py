@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from engine.base.errors import find_lost_reader
 from engine.base.masking import mask_data
+from engine.base.typed import to_json
 from grubrics_tui.text.terminal_text import clean_text
 
 _POLL_S = 0.3
@@ -50,7 +51,7 @@ def cut_lines(lines: Iterable[str]) -> Iterable[str]:
     )
 
 
-def answer(value: dict[str, Any], text: str, as_json: bool) -> None:
+def answer(value: Any, text: str, as_json: bool) -> None:
     """Print the result of a command: ``value`` as JSON, or ``text``."""
     if as_json:
         print_json(value)
@@ -77,12 +78,12 @@ def warn_of_unread_parquet() -> None:
         warn([f"parquet files were not read: {error} [fix: {error.fix}]"])
 
 
-def print_json(value: dict[str, Any]) -> None:
-    """Print one line of JSON with secrets masked.
+def print_json(value: Any) -> None:
+    """Print a record, or a value with records in it, as one line of JSON with secrets masked.
 
     Every non-printable character is escaped; JSON itself asks for that only in part.
     """
-    text = json.dumps(mask_data(value), ensure_ascii=False)
+    text = json.dumps(mask_data(to_json(value)), ensure_ascii=False)
     for char in () if text.isprintable() else set(text):
         if not char.isprintable():
             text = text.replace(char, json.dumps(char)[1:-1])

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.errors import UsageError
+from engine.base.typed import to_json
 from engine.launch.resume import starting_point
 from engine.report.entry import draft_entry, render
 from engine.run.checkpoints.disposal import own_checkpoints
@@ -59,7 +60,7 @@ def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = run_with(Path(folder), manifest)
         result = run.read_manifest()
-        json.dumps(read_summary(run), allow_nan=False)
+        json.dumps(to_json(read_summary(run)), allow_nan=False)
         assert render(draft_entry(run)).replace("\n", "").isprintable()
         assert (
             len(list_runs(run.path.parent, Index(run.path.parent, Row, Path(folder, "cache")))) == 1
