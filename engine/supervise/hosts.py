@@ -70,9 +70,6 @@ class Host:
         """What the follower says in the attempt's folder; None as long as it says nothing."""
         return HERE  # The exit code says everything, on a Ray cluster too.
 
-    def end_unfollowed(self) -> None:
-        """End what a follower left behind when it ended without a last report."""
-
     def process(self, trainer: Trainer) -> Identity | None:
         """The process that all others work for; None where it is not known."""
         return trainer.identity
@@ -111,8 +108,10 @@ class Host:
         that is not trusted."""
         return None
 
-    def stop_left(self) -> None:
-        """Stop what a run without a supervisor left elsewhere, and wait until it ends."""
+    def stop_left(self) -> str | None:
+        """Stop what a run without a supervisor left elsewhere, wait until it ends, and return what
+        is still ``left``."""
+        return None
 
     def leave(self) -> None:
         """Record that what a run without a supervisor left elsewhere is left running."""
@@ -139,15 +138,16 @@ class _JobHost(Host, Generic[J]):
             found.write(attempt.path)
         return None
 
-    def stop_left(self) -> None:
+    def stop_left(self) -> str | None:
         deadline = time.monotonic() + _JOB_PATIENCE_S
-        while self.left() is not None and time.monotonic() < deadline:
+        while (left := self.left()) is not None and time.monotonic() < deadline:
             try:
                 for _, job in self._trusted_jobs():
                     job.cancel()
             except JobError:
-                return
+                return self.left()
             time.sleep(0.5)
+        return left
 
     def _open_jobs(self) -> list[tuple[Attempt, J]]:
         attempts = [] if is_copy(self.run) else self.run.attempts()
@@ -171,9 +171,6 @@ class SlurmHost(_JobHost[SlurmJob]):
 
     def report(self, attempt: Path) -> Report | None:
         return read_report(attempt)
-
-    def end_unfollowed(self) -> None:
-        self.stop_left()
 
 
 class RayHost(_JobHost[RayJob]):
@@ -246,10 +243,11 @@ class AdoptedHost(Host):
         require(self.run, executes=True)
         return f"its program, process {process.pid}, still runs"
 
-    def stop_left(self) -> None:
+    def stop_left(self) -> str | None:
         if (process := self._left_process()) is not None:
             require(self.run, executes=True)
             end(tree(process), _PROGRAM_PATIENCE_S)
+        return self.left()
 
     def leave(self) -> None:
         if self._left_process() is not None:

@@ -16,7 +16,7 @@ from engine.run.state import RunState, describe, observed_state, readable_state,
 from engine.run.trust import require
 from engine.supervise import private_ray
 from engine.supervise.finalize import finalize_if_lost
-from engine.supervise.hosts import Host, find_host
+from engine.supervise.hosts import find_host
 from engine.supervise.milestones import next_save
 from engine.supervise.stall import Supervision
 
@@ -100,7 +100,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
     if detach:
         host.leave()
     state = observed_state(run)
-    left = _stop_left(host) if state.has_ended else None
+    left = host.stop_left() if state.has_ended else None
     ended = state.has_ended and not members(run) and left is None
     if ended:
         private_ray.remove_all(run)
@@ -116,14 +116,6 @@ def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:
     """Signal the run's supervisor; False if the process in the state is not its supervisor."""
     process = state.supervisor
     return process is not None and supervises(process.pid, run) and send(process, number)
-
-
-def _stop_left(host: Host) -> str | None:
-    """Stop what a lost run left elsewhere. Returns what is still there, or None."""
-    if host.left() is None:
-        return None
-    host.stop_left()
-    return host.left()
 
 
 def _await_end(run: RunDir) -> bool:

@@ -561,11 +561,11 @@ class Supervisor:
         )
 
     def _last_report(self) -> Report:
-        """What the local process said last. A job that it left in Slurm is stopped."""
+        """What the local process said last. Without an end, the job that it left is stopped."""
         attempt = self._held.attempt(self.attempt.number)
         report = self.host.report(attempt.path) or Report(self.host.where)
-        if report.outcome is None:
-            self._careful(self.host.end_unfollowed)
+        if report.outcome is None and not self.host.ran_before:
+            self._careful(self.host.stop_left)
         return report
 
     def _warn_of_edited_code(self) -> None:
