@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import structs
 
 from engine.run.columns import RunInfo
 from engine.run.registry import list_runs
@@ -48,7 +50,7 @@ def read_news(root: Path, since: float | None) -> News:
     times = {run.id: _remaining(root, run) for run in active}
     return News(
         # A heartbeat is not shown: without it, news that look the same are equal.
-        [replace(run, state=run.state.evolve(heartbeat=None, beat=None)) for run in active],
+        [structs.replace(run, state=run.state.evolve(heartbeat=None, beat=None)) for run in active],
         news,
         _in_order(root, [run for run in runs if run.state.state == "queued"]),
         [run for run in ended if since is not None and _end(run) < since][:_LATEST],
