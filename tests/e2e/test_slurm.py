@@ -80,6 +80,15 @@ def test_a_pending_job_is_queued_for_the_reason_of_slurm(project: Project, clust
     assert ended(run).state == "finished"
 
 
+def test_a_requeued_job_is_queued_and_runs_again(project: Project, cluster: Path) -> None:
+    run, state = submitted(project, "again", LOOP.format(1000)), cluster / "17.state"
+    wait_for(lambda: (observed_state(run).step or 0) >= 1)
+    state.write_text("PENDING|0:0")
+    wait_for(lambda: observed_state(run).waiting_for == "Slurm job 17: pending (Resources)")
+    state.write_text("RUNNING|0:0")
+    wait_for(lambda: observed_state(run).state == "running")
+
+
 def test_the_exit_code_of_the_job_is_that_of_the_run(project: Project) -> None:
     run = submitted(project, "fails", "echo step=1 loss=2; exit 3")
     assert ended(run).reason == "exit code 3 at step 1"
