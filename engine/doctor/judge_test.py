@@ -20,8 +20,7 @@ from engine.config.scoring import asks_judge, scorer
 from engine.doctor.finding_kinds import KINDS
 from engine.doctor.metrics import MetricContext
 from engine.doctor.metrics.run import percent
-from engine.doctor.rewards.failures import FAILURES, fixes_of
-from engine.doctor.rewards.rollout_record import refine_kind
+from engine.doctor.rewards.failure_kinds import FAILURES, fixes_of, refine_kind
 from engine.reward.judge.credentials import find_credentials
 from engine.reward.judge.settings import JudgeSettings
 from engine.reward.judge.trial import Probe, Trial, try_judge

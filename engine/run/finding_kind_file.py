@@ -28,6 +28,8 @@ _NO_KINDS = ("shared", "fixes")
 class FindingKinds(Mapping[str, FindingKind]):
     """The kinds of findings of a module, by the keys of its file, which is read at first use."""
 
+    kind_type: type[FindingKind] = FindingKind
+
     def __init__(self, module_file: str, **builders: Callable[..., Fix | Iterable[Fix]]) -> None:
         self._path = Path(module_file).with_suffix(".yaml")
         self._builders = {**vars(fixes), **builders}
@@ -70,7 +72,7 @@ class FindingKinds(Mapping[str, FindingKind]):
         fields["also"] = tuple(map(Severity, entry.get("also", ())))
         fields["not_checked"] = tuple(entry.get("not_checked", ()))
         entries = entry.get("fixes", ())
-        return FindingKind(
+        return self.kind_type(
             **{"id": key, **fields}, fixes=lambda case: tuple(self._build(entries, case))
         )
 

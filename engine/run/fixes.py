@@ -204,6 +204,18 @@ def more_calls(_: Case) -> Fix:
     return Fix("Raise judge.max_concurrent", effect=effect)
 
 
+def longer_calls(case: Case) -> Fix:
+    """Triple the time limit of a judge call."""
+    effect = "slow replies count instead of being requested again"
+    return scaled(case.context, "judge.timeout_s", 3, "Raise judge.timeout_s", effect)
+
+
+def longer_replies(case: Case) -> Fix:
+    """Allow the judge four times as many tokens."""
+    effect = "the JSON of a reply is no longer cut"
+    return scaled(case.context, "judge.max_tokens", 4, "Raise judge.max_tokens", effect)
+
+
 def default_temperature(case: Case) -> tuple[Fix, ...]:
     """Let the judge sample at its default temperature, unless it does."""
     key, title = "judge.temperature", "Leave judge.temperature at 1.0"

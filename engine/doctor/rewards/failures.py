@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from engine.checks.estimate.judge import allowed
 from engine.doctor.metrics.run import percent
+from engine.doctor.rewards.failure_kinds import FAILURES, failure_kind, fixes_of
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
-from engine.run import fixes
-from engine.run.finding import Evidence, Finding, Fix, Severity
+from engine.run.finding import Evidence, Finding, Severity
 from engine.run.finding_kind import Case
-from engine.run.finding_kind_file import FindingKinds
 
 _WINDOW = 3
 _FEWEST = 4
@@ -24,26 +22,6 @@ _SOME = 0.05
 _ENOUGH = 40
 _RETRIED = 0.3
 _HUNG = "reward_timeout"
-
-
-def _fewer_calls(case: Case, refused: float = 0.5) -> Fix:
-    """Propose the concurrency that the server accepts if it refused this share of the calls."""
-    key, title = "judge.max_concurrent", "Lower judge.max_concurrent"
-    effect = "no more calls than the server accepts"
-    limit = case.context.get(key)
-    if not isinstance(limit, int):
-        return Fix(title, (), effect)
-    return fixes.setting(case.context, key, allowed(limit, refused), title, effect)
-
-
-FAILURES = FindingKinds(__file__, fewer_calls=_fewer_calls)
-"""The kinds of findings by error kind (``engine.reward.judge.interface``, ``rollout_record``)."""
-
-
-def fixes_of(kind: str, case: Case, refused: float) -> tuple[Fix, ...]:
-    """Return the fixes for an error kind; ``refused`` is the share of calls that failed with it."""
-    first, *others = FAILURES.get(kind, FAILURES["other"]).fixes(case)
-    return (_fewer_calls(case, refused) if kind == "rate_limit" else first, *others)
 
 
 def check(records: RewardSteps) -> Iterator[Finding]:
@@ -85,7 +63,7 @@ def _common_failure(kind: str, share: float, records: RewardSteps) -> Finding:
     window = records.steps[-_WINDOW:]
     tries = max(1, sum(counts.tries for counts in window))
     refused = sum(counts.failed_tries[kind] for counts in window) / tries or 0.5
-    return FAILURES.get(kind, FAILURES["other"]).finding(
+    return failure_kind(kind).finding(
         Case(records.context, onset),
         *evidence,
         severity=severity,

@@ -8,34 +8,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from engine.base import jsonl
+from engine.doctor.rewards.failure_kinds import refine_kind
 from engine.run.finding import Evidence
 from engine.run.history.reward_records import OVERLONG, PARTS, RewardRecord
 from engine.tasks.rubrics import parse_rubric
 
-_NOT_FINITE = re.compile(r"returned (?:nan|[-+]?inf)\b", re.IGNORECASE)
-_NO_SCORE = re.compile(r"^TypeError: returned ")
-"""How ``engine.reward.own`` begins its message about a result that is no score."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?=: )")
-_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota", re.IGNORECASE)
-_FILTER = re.compile(r"content_filter|ResponsibleAIPolicy|content management policy", re.IGNORECASE)
-_BALANCE = re.compile(r"^Error code: 402\b|insufficient.balance", re.IGNORECASE)
-_CONTEXT = re.compile(r"context_length_exceeded|maximum context length", re.IGNORECASE)
-_SCALE = re.compile(r"scores on another scale")
-_PAGE = re.compile(r"answers with a web page, (?:not an|no) API|the address has no such path")
-_FORM = re.compile(r"; the model ended its reply itself$")
-_REQUEST = re.compile(r"^Error code: [34]\d\d\b")
-_SPECIFIC: tuple[tuple[re.Pattern[str], str, tuple[str, ...]], ...] = (
-    (_FILTER, "content_filter", ()),
-    (_QUOTA, "quota", ("rate_limit",)),
-    (_BALANCE, "balance", ("auth", "other")),
-    (_CONTEXT, "context", ("other",)),
-    (_PAGE, "page", ("parse", "other")),
-    (_REQUEST, "request", ("other",)),
-    (_SCALE, "scale", ("parse",)),
-    (_FORM, "form", ("parse",)),
-    (_NOT_FINITE, "nan", ("other",)),
-)
-"""Messages that show a more specific kind, and the kinds they may refine (none: all)."""
 _EXCERPT = 160
 _LONGEST = 20_000
 _SAME = 1e-9
@@ -93,8 +71,8 @@ def read_rollout(record: RewardRecord, offset: int) -> Rollout:
     """Return the rollout of a record whose line begins at ``offset``."""
     failure, message = None, ""
     if (error := record.error) is not None:
-        refine = _refine_result if record.is_own else refine_kind
-        failure, message = refine(error.kind, error.message), error.message
+        failure = refine_kind(error.kind, error.message, is_own=record.is_own)
+        message = error.message
     elif record.reward is None:
         failure, message = "nan", "the reward is not a number"
     return Rollout(record, failure, message, offset)
@@ -109,23 +87,6 @@ def excerpt(text: str) -> str:
     if len(line) > _EXCERPT:
         line = f"{line[: _EXCERPT - 40]} ... {line[-34:]}"
     return f'"{line}"'
-
-
-def _refine_result(kind: str, message: str) -> str:
-    """Return a more specific kind of an error of a reward function of the user."""
-    if kind == "other" and _NOT_FINITE.search(message):
-        return "nan"
-    return "result" if kind == "other" and _NO_SCORE.match(message) else kind
-
-
-def refine_kind(kind: str, message: str) -> str:
-    """Return a more specific kind of an error if its message shows one."""
-    fitting = (
-        specific
-        for pattern, specific, kinds in _SPECIFIC
-        if (not kinds or kind in kinds) and pattern.search(message)
-    )
-    return next(fitting, kind)
 
 
 def _is_constant(scores: Sequence[float]) -> bool:

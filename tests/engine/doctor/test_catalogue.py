@@ -25,7 +25,7 @@ from engine.doctor.live import RunFollower
 from engine.doctor.metrics import MetricContext, metric_findings, rules
 from engine.doctor.metrics.apply_rules import own_rules
 from engine.doctor.rewards import flat
-from engine.doctor.rewards.failures import FAILURES
+from engine.doctor.rewards.failure_kinds import FAILURES
 from engine.doctor.text.rules import Role, Rule, load_rules
 from engine.reward.judge.api import RETRYABLE
 from engine.run.categories import IDS, categories
