@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import UsageError, guarded
-from engine.base.masking import holds_secret, is_secret_name
+from engine.base.masking import holds_secret
 from engine.base.plugins import load
+from engine.base.secret_shapes import is_secret_name
 from engine.base.tables import write_between_marks
 
 GROUP = "grubrics.judge_providers"

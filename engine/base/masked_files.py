@@ -32,13 +32,9 @@ def masked_jsonl(handle: BinaryIO, size: int) -> Iterator[tuple[bytes, bool]]:
     for block in _blocks(handle, size):
         lines = block.splitlines(keepends=True)
         values = [_value(line) for line in lines]
-        masked = mask_data(values)
-        if masked is values:
-            yield block, False
-            continue
-        pairs = zip(lines, values, masked, strict=True)
-        parts = [line if old == new else _line(new) for line, old, new in pairs]
-        yield b"".join(parts), parts != lines
+        pairs = zip(lines, values, mask_data(values), strict=True)
+        masked = [line if old == new else _line(new) for line, old, new in pairs]
+        yield b"".join(masked), masked != lines
 
 
 def masked_json(handle: BinaryIO, size: int) -> Iterator[tuple[bytes, bool]]:
@@ -46,10 +42,7 @@ def masked_json(handle: BinaryIO, size: int) -> Iterator[tuple[bytes, bool]]:
     if size > jsonl.LARGEST_FILE:
         raise TooLongError(f"larger than {jsonl.LARGEST_FILE >> 20} MiB")
     data = handle.read(size)
-    try:
-        value = jsonl.parse_value(data)
-    except ValueError:
-        value = data.decode("utf-8", "surrogateescape")
+    value = _value(data)
     masked = mask_data(value)
     if masked == value:
         yield data, False
@@ -60,12 +53,12 @@ def masked_json(handle: BinaryIO, size: int) -> Iterator[tuple[bytes, bool]]:
         yield (text + "\n").encode(errors="backslashreplace"), True
 
 
-def _value(line: bytes) -> Any:
-    """The value of a line; its text where it is not JSON, such as a torn line."""
+def _value(data: bytes) -> Any:
+    """The value of a line or a file; its text where it is not JSON, such as a torn line."""
     try:
-        return jsonl.parse_value(line.lstrip(b"\0"))
+        return jsonl.parse_value(data.lstrip(b"\0"))
     except ValueError:
-        return line.decode("utf-8", "surrogateescape")
+        return data.decode("utf-8", "surrogateescape")
 
 
 def _line(masked: Any) -> bytes:

@@ -1,12 +1,14 @@
-"""What secrets look like: keys of services, and what stands where secrets do.
+"""What secrets look like: the names they are assigned to, keys of services, and logins in URLs.
 
-docs/security.md says what is not covered.
+docs/security.md says what is covered and what is not.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 MASK = "…"
 """What a masked word begins with."""
@@ -18,223 +20,243 @@ def mask(secret: str) -> str:
     return f"{MASK}{secret[-4:]}" if len(secret) >= _REVEALING_LENGTH else MASK
 
 
+_VARIABLE = re.compile(
+    r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|WEBHOOK|API_?KEY|(?:API|ACCESS|AUTH|HF)_?TOKEN"
+    r"|(?:KEY|TOKEN|_PAT|_PWD)[_\d]*$",
+    re.IGNORECASE,
+)
+_NAMES_A_PATH = re.compile(r"_(PATH|FILE|DIR|HOME|SOCK|ENDPOINT|BASE)$", re.IGNORECASE)
+_LABELS = "|".join(
+    (
+        *(f"{what}[ _-]?key" for what in ("api", "access", "account", "private", "secret")),
+        *(f"{what}[_-]?token" for what in ("api", "access", "auth", "hf", "refresh", "session")),
+        *("secret", "password", "passwd", "passphrase", "pwd", "authorization"),
+    )
+)
+_CAPITALS = "TOKEN|PAT(?<=_PAT)|CREDENTIALS?"
+_IS_SURE = re.compile(rf"(?:(?i:{_LABELS}|^--.*token)|{_CAPITALS})$")
+_IS_LABEL = re.compile(rf"(?:(?i:{_LABELS}|token)|{_CAPITALS}|KEY)$")
+_PASSWORD = re.compile(r"pass|pwd", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z_.]+\d{0,2}|\D*")
+"""What a name that may be that of a column, such as ``PRIMARY_KEY``, has as its value."""
+_PLACEHOLDER = re.compile(
+    r"<.*>|\{\{?[\w .-]*\}?\}|(?:sk-|hf_)?(?:x{3,}|[*]{3,}|\.{3,}|…)"
+    r"|todo|tbd|empty|dummy|placeholder"
+    r"|(?:your|my|replace|change|insert|enter|put|fill|add)(?:[_ -]?(?:this|me|it|in|here|with|your"
+    r"|my|own|the|api|key|token|secret|password|wandb|hf|openai|value|actual|real|to))+",
+    re.IGNORECASE,
+)
+"""What a script has where its user is to write a secret."""
+_PLAIN = re.compile(
+    r"[\d.,:\s\[\]-]+|true|false|none|null|yes|no|(?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?", re.IGNORECASE
+)
+"""Numbers, flags and paths."""
+_REFERENCE = re.compile(r"[$<{*…].*|[A-Z][A-Z0-9_]*")
+"""What refers to a secret: ``${...}``, the name of a variable; or is masked already."""
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether the value of a variable of that name is always masked."""
+    return _VARIABLE.search(name) is not None
+
+
+def names_secret(name: str, value: str) -> bool:
+    """Whether the variable ``name`` with ``value`` is a secret: it has a secret name, and its value
+    is no flag, number, path or placeholder."""
+    return is_secret_name(name) and not _NAMES_A_PATH.search(name) and _may_be_secret(name, value)
+
+
+def is_sure_label(name: str) -> bool:
+    """Whether a field or key of that name, such as ``api_key``, holds nothing but secrets."""
+    return _IS_SURE.search(name) is not None
+
+
+def is_label(name: str) -> bool:
+    """Whether what has that name may be a secret."""
+    return _IS_LABEL.search(name) is not None
+
+
+def labels_secret(name: str, value: str) -> bool:
+    """Whether a field, an option or an assignment of that name, with ``value``, holds a secret."""
+    if not is_label(name) or len(value) < (4 if _PASSWORD.search(name) else 8):
+        return False
+    return not _REFERENCE.fullmatch(value) and _may_be_secret(name, value)
+
+
+def _may_be_secret(name: str, value: str) -> bool:
+    if _PLACEHOLDER.fullmatch(value) or _PLAIN.fullmatch(value):
+        return False
+    return is_sure_label(name) or not _WORD.fullmatch(value)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a text stands where a secret is to be written."""
+    return not value or _PLACEHOLDER.fullmatch(value) is not None
+
+
 @dataclass(frozen=True)
 class Shape:
-    """What secrets of one kind look like: the group ``secret`` of ``pattern``, or all of it.
+    """What secrets of one kind look like: the group ``secret`` of ``pattern``.
 
-    Texts that hold none of ``hints`` are not searched. A pattern takes time in proportion to the
-    text: what repeats inside it is bounded, or cannot begin again within itself.
+    The pattern is matched with the text in lower case, and only if that holds one of ``hints``. It
+    takes time in proportion to the text: what repeats in it cannot begin again within itself.
     """
 
     hints: tuple[str, ...]
     pattern: str
-    flags: int = 0
-    reveals: bool = True
-    """Whether the end of a long one may be shown."""
+    accepts: Callable[[str, str], bool] = lambda name, secret: True
+    """Whether a match is a secret, by its group ``name``, if any, and its group ``secret``."""
     is_cased: bool = False
-    """Whether ``hints`` are searched as they are, not in lower case."""
-    gate: str = ""
-    """A quick pattern that must match the lowered text for ``pattern`` to match."""
+    """Whether the pattern is matched with the text itself."""
+    reveals: bool = True
+    """Whether the end of a long one is shown."""
 
-    def may_be_in(self, text: str, lowered: str) -> bool:
-        """Whether ``text``, or ``lowered``, holds a hint and passes the gate."""
-        searched = text if self.is_cased else lowered
-        for hint in self.hints:
-            if hint in searched:
-                return not self.gate or re.search(self.gate, lowered) is not None
-        return False
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        """Compiled on demand: most commands meet no text that needs it."""
+        return re.compile(self.pattern)
+
+    def narrowed(self, lowered: str) -> Shape:
+        """The shape for parts of a text, which is given in lower case: with the hints in it."""
+        return replace(self, hints=tuple(hint for hint in self.hints if hint in lowered))
 
     def apply(self, text: str, lowered: str) -> str:
-        if not self.may_be_in(text, lowered):
+        """The text without secrets of this kind: the same object if there is none."""
+        for hint in self.hints:
+            if hint in lowered:
+                break
+        else:
             return text
-        # Compiled on demand: most commands meet no text that needs it.
-        return re.compile(self.pattern, self.flags).sub(self._masked, text)
-
-    def is_found(self, text: str) -> bool:
-        return re.compile(self.pattern, self.flags).search(text) is not None
-
-    def _masked(self, match: re.Match[str]) -> str:
-        group = "secret" if "secret" in match.re.groupindex else 0
-        start, end = (offset - match.start() for offset in match.span(group))
-        text = match.group()
-        return text[:start] + (mask(text[start:end]) if self.reveals else "…") + text[end:]
+        parts, end = list[str](), 0
+        for match in self._compiled.finditer(text if self.is_cased else lowered):
+            start, stop = match.span("secret")
+            secret, name = text[start:stop], match.groupdict().get("name", "")
+            if self.accepts(name, secret):
+                parts += (text[end:start], mask(secret) if self.reveals else MASK)
+                end = stop
+        return "".join((*parts, text[end:])) if parts else text
 
 
 def apply_shapes(shapes: tuple[Shape, ...], text: str) -> str:
-    lowered = text.lower()
+    lowered = _lower(text)
     for shape in shapes:
-        text = shape.apply(text, lowered)
+        masked = shape.apply(text, lowered)
+        if masked is not text:
+            text, lowered = masked, _lower(masked)
     return text
 
 
-_BLANK = r"(?:\s|%20|\\{1,4}[nrt])"
-_ESCAPE = "|".join(
-    rf"(?<={escape})"
-    for escape in (r"\\[nrt]", "%[0-9A-Fa-f]{2}", r"\\x[0-9A-Fa-f]{2}", r"\\u[0-9A-Fa-f]{4}")
+def _lower(text: str) -> str:
+    """The text in lower case, with each character in its place: only this one becomes two."""
+    return text.replace("\u0130", "i").lower()
+
+
+KEY_PREFIXES = {
+    "OpenAI, Anthropic, DeepSeek, OpenRouter": ("sk-",),
+    "Hugging Face": ("hf_", "api_org_"),
+    "W&B": ("wandb_v1_",),
+    "GitHub": ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+    "GitLab": ("glpat-",),
+    "AWS": ("AKIA", "ASIA"),
+    "Google": ("AIza", "ya29."),
+    "Slack": ("xoxa-", "xoxb-", "xoxp-", "xoxe.", "xapp-"),
+    "Stripe": ("sk_live_", "sk_test_", "rk_live_", "whsec_"),
+    "NVIDIA": ("nvapi-",),
+    "Groq": ("gsk_",),
+    "xAI": ("xai-",),
+    "Perplexity": ("pplx-",),
+    "Cerebras": ("csk-",),
+    "Fireworks": ("fw_",),
+    "Together": ("tgp_v1_",),
+    "Replicate": ("r8_",),
+    "LangSmith": ("lsv2_pt_", "lsv2_sk_"),
+    "RunPod": ("rpa_",),
+    "npm": ("npm_",),
+    "PyPI": ("pypi-",),
+    "Docker": ("dckr_pat_",),
+    "Databricks": ("dapi",),
+    "Vault": ("hvs.", "hvb."),
+    "Atlassian": ("ATATT",),
+    "Supabase": ("sbp_",),
+    "DigitalOcean": ("dop_v1_",),
+    "SendGrid": ("SG.",),
+    "JSON web tokens": ("eyJ",),
+}
+"""How the keys of services begin."""
+_PREFIXES = tuple(prefix for prefixes in KEY_PREFIXES.values() for prefix in prefixes)
+_RANDOM = re.compile(
+    r"(?=[A-Za-z]{0,11}\d)(?=\d{0,11}[A-Za-z])[A-Za-z\d]{12}|[A-Za-z\d]{20}", re.ASCII
 )
+"""What a key has and a name of words, such as ``sk-learn-version-1-2-3``, has not."""
 
 
-def _begin(characters: str) -> str:
-    """The beginning of a word, also after an escape: ``\\nsk-...`` in a quoted text."""
-    return rf"(?:(?<![{characters}])|{_ESCAPE})"
+def _is_key(_name: str, text: str) -> bool:
+    is_whole = not text.startswith("eyJ") or text.count(".") == 2
+    return is_whole and _RANDOM.search(text) is not None
 
 
-def _token(*prefixes: str, then: str) -> Shape:
-    """Keys that services begin in their own way."""
-    begin = "|".join(prefixes)
-    hints = tuple(prefix.partition("[")[0].replace("\\", "") for prefix in prefixes)
-    pattern = rf"(?={begin}){_begin('A-Za-z0-9')}(?:{begin}){then}"
-    return Shape(hints, pattern, is_cased=True)
+def _is_login(_name: str, text: str) -> bool:
+    """``Bearer`` and ``Basic`` are words, too, and other words follow those."""
+    return re.search(r"\d|[a-z][A-Z]|=", text) is not None
 
 
-_VALUE_OF_LENGTH = (
-    r"""(?P<secret>(?![$<{…*]|(?-i:[A-Z][A-Z0-9_]*)(?:["'\s,;)]|$))(?:"""
-    r"""(?<=")(?![,;)(\]}+])[^\s"\\]{%d,}(?=")|(?<=')(?![,;)(\]}+])[^\s'\\]{%d,}(?=')"""
-    r"""|[^\s"'`,;&)(\]}<>\\]{%d,}))"""
-)
-
-
-def _value(length: int) -> str:
-    """A value of at least ``length`` characters: up to its quote, or to a sign that ends it."""
-    return _VALUE_OF_LENGTH % (length, length, length)
-
-
-_CALLED = r"(?:(?:SecretStr|Secret|str|repr|bytes|os\.environ(?:\.get)?|(?:os\.)?getenv)[\[(])?+"
-_ASSIGNED = (
-    r"""\\{0,3}["']{0,2}\]?\s*(?:=>|:=|[:=：]|%3[adAD])(?:\s|%20)*"""
-    + _CALLED
-    + r"""\\{0,3}(?:b?["']{1,2})?"""
-)
-_LISTED = r"""["']{1,2}\s*,\s*b?["']{1,2}"""
-"""Between the name and the value in a list of pairs or words."""
-PLAIN_KEY = (
-    r"(?:[A-Z0-9_]*_)?(?:PRIMARY|FOREIGN|SORT|PARTITION|UNIQUE|CACHE|GROUP|JOIN|INDEX|HASH|ROW"
-    r"|COLUMN|PROMPT|RESPONSE|ANSWER|DATA|DATASET|REWARD|FN|LABEL|TEXT|MESSAGES|IMAGE)_KEY"
-)
-"""Names of columns and the like are called so too; a secret key may be, but reads otherwise."""
-PLAIN_WORD = r"[A-Za-z_][A-Za-z_.]{1,40}\d{0,2}(?![\w+/=.-])"
-
-_TOKENS = (
-    _token("sk-", "pk-lf-", then=r"(?=[A-Za-z_-]{0,99}\d)[A-Za-z0-9_-]{16,}"),
-    _token("sk_live_", "sk_test_", "rk_live_", "whsec_", then="[A-Za-z0-9]{16,}"),
-    _token("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", then="[A-Za-z0-9_]{20,}"),
-    _token("glpat-", "gldt-", "glrt-", "glptt-", "glsoat-", then="[A-Za-z0-9_.-]{16,}"),
-    _token("hf_", "api_org_", "r8_", "gsk_", "npm_", "dop_v1_", then="[A-Za-z0-9]{20,}"),
-    _token("xox[a-z]-", "xapp-", "xoxe\\.", then="[A-Za-z0-9.-]{10,}"),
-    _token("AIza", then="[0-9A-Za-z_-]{30,}"),
-    _token("ya29\\.", then="[0-9A-Za-z_.-]{20,}"),
-    _token("nvapi-", "pplx-", "xai-", "csk-", "fw_", "tgp_v1_", then="[A-Za-z0-9_-]{20,}"),
-    _token("wandb_v1_", "lsv2_pt_", "lsv2_sk_", "shpat_", then="[A-Za-z0-9_]{16,}"),
-    _token("pypi-", then="[A-Za-z0-9_-]{40,}"),
-    _token("AKIA", "ASIA", then="[A-Z0-9]{16}(?![A-Za-z0-9_])"),
-    _token("dckr_pat_", "dapi", "hvs\\.", "hvb\\.", "sbp_", "ATATT", then="[A-Za-z0-9_=-]{20,}"),
-    _token("lin_api_", "sntrys_", "glc_", "glsa_", "figd_", "ntn_", then="[A-Za-z0-9_=+/-]{20,}"),
-    _token("tvly-", "jina_", "rpa_", "e2b_", "doo_v1_", "dor_v1_", then="[A-Za-z0-9_-]{20,}"),
-    _token("PMAK-", "tskey-", "sq0csp-", "rubygems_", "AGE-SECRET-KEY-1", then="[A-Za-z0-9-]{20,}"),
-    _token("SG\\.", then=r"[\w-]{16,}\.[\w-]{16,}"),
-    _token("eyJ", then=r"[\w-]{8,2000}\.[\w-]{8,}\.[\w-]*"),
+_KEYS = Shape(
+    tuple(prefix.lower() for prefix in _PREFIXES),
+    # A word also begins behind an escape: \nsk-... in a quoted text, %22sk-... in a URL.
+    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-F]{2}))"
+    rf"(?P<secret>(?:{'|'.join(map(re.escape, _PREFIXES))})[\w-]{{16,}}(?:\.[\w-]+)*)",
+    _is_key,
+    is_cased=True,
 )
 _PEM = Shape(
     ("-----begin",),
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?P<secret>.*?)(?=-----END|\Z)",
-    re.DOTALL,
+    r"(?s)-----begin [a-z0-9 ]*private key(?: block)?-----(?P<secret>.*?)(?=-----end|\Z)",
 )
-_HEADERS = (
-    Shape(
-        ("authorization", "api-key", "auth-token"),
-        r"(?i)(?:authorization|x-api-key|api-key|x-auth-token)(?:"
-        + _ASSIGNED
-        + "|"
-        + _LISTED
-        + rf")(?:(?:bearer|basic|token|digest|apikey){_BLANK}+)?"
-        + _value(8),
-    ),
-    Shape(
-        ("cookie",),
-        rf"(?i){_begin('A-Za-z0-9_')}cookie"
-        + _ASSIGNED
-        + r"(?P<secret>[\w.-]{1,99}=[^\s\"',;]{6,}[^\r\n\"']{0,2000})",
-    ),
-    Shape(("bearer",), rf"(?i)bearer{_BLANK}+" + r"(?P<secret>(?=\S{0,300}\d)[\w.~+/=-]{8,})"),
-    Shape(
-        ("basic",),
-        rf"(?i:basic){_BLANK}+" + r"(?P<secret>(?=\S{0,300}(?:[a-z][A-Z]|=))[A-Za-z0-9+/]{8,}=*)",
-    ),
+_LOGIN = Shape(("bearer", "basic"), r"(?:bearer|basic)\s+(?P<secret>[\w.~+/-]{8,}=*)", _is_login)
+_WANDB = Shape(
+    ("wandb login", "wandb.login"),
+    r"wandb[ .]login(?:\(key=| --relogin)?[ '\"]{1,3}(?P<secret>[0-9a-f]{40})\b",
 )
-_SETTINGS = (
+_SIGN = r"""[\\"'\]]{0,6}\s{0,9}(?:=>|:=|[:=]|%3[adAD])\s{0,9}"""
+_VALUE = (
+    r"""(?:\\{0,3}b?["']{1,2})?(?:(?:bearer|basic|token|digest)\s{1,9})?"""
+    r"""(?P<secret>(?<=")[^\s"\\]{4,}(?=["\\])|(?<=')[^\s'\\]{4,}(?=['\\])"""
+    r"""|[^\s"'`,;&()\[\]{}<>\\]{4,}+(?![(\[]))"""
+)
+_ASSIGNED = (
     Shape(
-        ("key", "token", "secret"),
-        rf"(?i){_begin('a-z')}(?:api[ _-]?key|(?:secret[_-]?)?access[_-]?key|account[_-]?key|"
-        r"private[_-]?key|shared[_-]?access[_-]?key|(?:auth|access|api|hf|bearer|refresh|"
-        r"session|wandb)[_-]?token|(?:client|app|shared)?[_-]?secret(?:[_-]?key)?)"
-        + _ASSIGNED
-        + _value(8),
-        gate="(?:key|token|secret)" + _ASSIGNED,
+        ("key", "token", "secret", "pass", "pwd", "authorization"),
+        rf"(?P<name>{_LABELS}|token){_SIGN}{_VALUE}",
+        labels_secret,
     ),
     Shape(
-        ("token",),
-        rf"(?i){_begin('a-z')}token"
-        + _ASSIGNED
-        + r"(?=[\w-]*\d)(?=[\w-]*[a-z])(?!\w*token)"
-        + _value(10),
-        gate="token" + _ASSIGNED,
-    ),
-    Shape(
-        ("KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL"),
-        rf"{_begin('A-Za-z0-9_')}(?!{PLAIN_KEY}{_ASSIGNED}{PLAIN_WORD})"
-        + r"[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)"
-        + _ASSIGNED
-        + r"(?!\d+\b)"
-        + _value(8),
+        ("key", "token", "_pat", "credential"),
+        rf"(?P<name>KEY|{_CAPITALS}){_SIGN}{_VALUE}",
+        labels_secret,
         is_cased=True,
     ),
-    Shape(
-        ("passw", "passphrase", "pwd"),
-        rf"(?i)(?:passwo?r?d|passphrase|{_begin('a-z')}pwd){_ASSIGNED}(?!/)" + _value(4),
-    ),
+    # Only an option has its value behind a blank, or in the next word of a list.
     Shape(
         ("--",),
-        r"(?i)(?<!-)--[\w-]{0,60}(?:api[-_]?key|token|password|secret)(?:=|\s+|"
-        + _LISTED
-        + r")(?!-)[\"']?"
-        + _value(6),
-    ),
-    Shape(
-        ("-u", "--user", "--proxy-user"),
-        r"(?:^|[\s\[,\"'])(?:-u|--user|--proxy-user)(?:=|[\s,\"']{1,9})[^\s,:\"'][^\s:\"']{0,200}:(?!\d+\b|root\b)(?P<secret>[^\s\"',]+)",
-    ),
-    Shape(
-        ("key", "wandb", "login"),
-        r"(?i)(?:api[\s_-]?keys?|wandb|login|relogin|wandb_key|login\(\s*key)"
-        r"(?:\s+(?:is|provided|key))?"
-        r"[\s:='\"(]{1,6}(?P<secret>[0-9a-f]{40})(?![0-9a-f])",
+        rf"""(?<![\w-])(?P<name>--[\w-]*(?:{_LABELS}|token))["',\s]{{1,9}}{_VALUE}""",
+        labels_secret,
     ),
 )
 IN_URLS = (
-    # A password may hold a slash or an at; a port before a path is none.
-    Shape(
-        (":/",),
-        r"(?<=\w:/)/?(?P<secret>[^/\s:@\[\"'<>…]{0,200}:(?!\d{0,5}/)(?:(?!:/)[^\s\"'<>]){1,300})"
-        r"(?=@[\w.\[-])",
-        reveals=False,
-    ),
-    # As a path has it, which keeps one slash of two.
-    Shape((":/",), r"(?<=\w:/)(?P<secret>[^/\s:\"'<>]*:[^/\s\"'<>]+)(?=@)", reveals=False),
-    Shape(("://",), r"(?<=://)(?!git@)(?P<secret>[^/\s\"'<>]+)(?=@)", reveals=False),
+    # A path keeps one slash of two.
+    Shape((":/", "//"), r"(?<=[:/]/)(?!git@)(?P<secret>[^/\s\"'<>]+)(?=@)", reveals=False),
     Shape(
         ("=",),
-        r"(?i)(?:[?&#;]|\\u0026)"
-        r"(?:[\w.-]*(?:key|token|secret|signature|password|passwd|credential)|sig|code"
-        r"|pwd|pass|jwt|auth|session|sid)=(?!…|\d{1,5}\b)"
-        r"(?P<secret>(?:(?!\\u0026)[^&#;\s\"'<>])+)",
+        r"[?&#;](?:[\w.-]*(?:key|token|secret|signature|password|passwd|credential)|sig|code|pwd"
+        r"|pass|jwt|auth|session|sid)=(?!…|\d{1,5}\b)(?P<secret>[^&#;\s\"'<>]+)",
         reveals=False,
     ),
     Shape(
         ("hooks.slack.com", "/api/webhooks/", "webhook.office.com"),
-        r"(?i)(?:hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/)"
-        r"(?!…)(?P<secret>[^\s\"'<>]+)",
+        r"(?:hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/)(?!…)"
+        r"(?P<secret>[^\s\"'<>]+)",
         reveals=False,
     ),
 )
 
-SHAPES = (_PEM, *IN_URLS, *_HEADERS, *_TOKENS, *_SETTINGS)
+SHAPES = (_PEM, *IN_URLS, _LOGIN, _KEYS, _WANDB, *_ASSIGNED)

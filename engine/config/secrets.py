@@ -6,24 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 from engine.base.errors import UsageError
-from engine.base.masking import holds_secret, names_secret
+from engine.base.masking import holds_secret, mask_url
+from engine.base.secret_shapes import is_sure_label, names_secret
 
-_SECRET_NAME = re.compile(
-    r"(?i)(api_?key|secret|passw(or)?d|credential|signature|(access|auth|api|hf|wandb|bearer)_?token"
-    r"|^token$|_pat$|private_?key|^key$|^sig$|^auth$)"
-)
-# Capitals only: an environment variable, not a token of a vocabulary.
-_SECRET_VARIABLE = re.compile(r"[A-Z0-9_]*(TOKEN|PASSPHRASE|PWD)")
-_URL = re.compile(r"://|^//|\?[\w.-]+=")
+_MORE_NAMES = re.compile(r"(?i)credential|signature|^(?:key|token|sig|auth)$")
 _LOGIN = re.compile(r"[^\s/@:]+:[^\s/@]+@[\w.-]+")
-_IN_URLS = re.compile(r"(?i)key$|token$|^(code|pwd|pass|jwt|bearer|session|sid)$")
-# The address of a webhook is its only credential.
-_WEBHOOK = re.compile(
-    r"(?i)hooks\.slack\.com/|discord(app)?\.com/api/webhooks|webhook\.office\.com/"
-)
 
 
 def refuse_secret(where: str, key: str, value: Any) -> None:
@@ -38,9 +27,9 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
         refuse_secret(where, key, " ".join(item for item in value if isinstance(item, str)))
     if not isinstance(value, str) or not value:
         return
-    name = key.rpartition(".")[2].replace("-", "_")
-    hook = "webhook" in name.lower() and "://" in value
-    if hook or holds_credentials(value):
+    # The address of a webhook is its only credential.
+    is_hook = "webhook" in key.rpartition(".")[2].lower() and "://" in value
+    if is_hook or holds_credentials(value):
         raise UsageError(
             f"{where}: the URL of {key} holds a login or a key, and config values are stored "
             "with the run; set it in the environment instead"
@@ -55,29 +44,14 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
 
 def holds_credentials(text: str) -> bool:
     """Whether a text is a login at a host, or an address with a login or a key."""
-    return bool(_LOGIN.match(text) or (_URL.search(text) and _url_has_secret(text)))
+    return _LOGIN.match(text) is not None or mask_url(text) != text
 
 
 def is_secret_key(key: str, value: Any) -> bool:
     """Whether the name of ``key`` says that its value, a non-empty string, is a secret."""
-    name = key.rpartition(".")[2].replace("-", "_")
-    named = _SECRET_NAME.search(name) or _SECRET_VARIABLE.fullmatch(name)
-    return bool(named and isinstance(value, str) and value)
-
-
-def _url_has_secret(text: str) -> bool:
-    address = text.split("//", 1)[-1]
-    if "@" in re.split(r"[?#]", address, maxsplit=1)[0] or _WEBHOOK.search(address):
-        return True
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return True
-    settings = (parts.query, parts.fragment, *parts.path.split(";")[1:])
-    names = [name for setting in settings for name, _ in parse_qsl(setting)]
-    names = [name.replace("-", "_") for name in names]
-    # In a URL every ...key holds a secret; among the keys of a config, prompt_key does not.
-    return any(_SECRET_NAME.search(name) or _IN_URLS.search(name) for name in names)
+    name = key.rpartition(".")[2]
+    is_named = is_sure_label(name) or _MORE_NAMES.search(name) is not None
+    return is_named and isinstance(value, str) and value != ""
 
 
 VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."

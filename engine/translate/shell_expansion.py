@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from engine.base.masking import names_secret
+from engine.base.secret_shapes import names_secret
 from engine.translate.shell_state import Argument, Holes, State, Value
 from engine.translate.shell_syntax import Simple
 from engine.translate.shell_words import (

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from engine.base.masking import is_placeholder, is_secret_name, names_secret
+from engine.base.secret_shapes import is_placeholder, is_secret_name, names_secret
 from engine.translate.shell_expansion import (
     Expander,
     decide_double,

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from engine.base import files
 from engine.base.errors import UsageError, nearest, shorten
-from engine.base.masking import mask_words, names_secret
+from engine.base.masking import mask_words
+from engine.base.secret_shapes import names_secret
 from engine.config.load import parse_override
 from engine.translate.shell_script import SOURCES, Command, Export, Script, follow, holds_secret
 from engine.translate.shell_state import Argument, Unknown

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError, nearest, unknown_name
-from engine.base.masking import is_secret_name, mask
+from engine.base.secret_shapes import is_secret_name, mask
 from engine.config.env_file import load_env_file, set_variable, unset_variable
 from grubrics_tui.commands.shared import Command, Task, argument, flag, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say, warn

@@ -128,7 +128,6 @@ def test_a_secret_is_not_sent_to_a_cluster() -> None:
     "override",
     [
         "guard.command=[curl,-H,'Authorization: Bearer opaque-value-1']",
-        "guard.command=[curl,-u,'me:opaque-value-1',http://h]",
         "guard.command=[notify,--token,opaque-value-1]",
         "grubrics.description=glpat-Q7w8E9r0T1y2U3i4O5p6",
         "grubrics.description=see https://h/x?api_key=opaque-value-1",

@@ -22,7 +22,7 @@ BODY = "Q7w8E9r0T1y2U3i4O5p6"
 OPAQUE = "opaque-value-of-a-variable-1"
 QUOTED = {
     "known value": OPAQUE,
-    "known in base64": base64.b64encode(f"user:{OPAQUE}".encode()).decode(),
+    "known in base64": base64.b64encode(OPAQUE.encode()).decode(),
     "login": "S3cretPw",
     "key": f"sk-proj-{BODY}",
     "hub": f"hf_{BODY}",
