@@ -35,8 +35,8 @@ class Action(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     group: str = ""
     short: str = ""
     needs: str = ""
-    """What a list of runs must have for the action: a ``run`` under the cursor, an ``ended`` one,
-    or ``targets``, the selected runs or else that one, of which it applies to one."""
+    """What the run on the screen or under the cursor must be: a ``run`` of this project, an
+    ``ended`` one, or one of the ``targets``, the selected runs or else that one."""
 
     @property
     def keys(self) -> str:

@@ -49,7 +49,7 @@ from grubrics_tui.screens.navigation import (
     OpenRun,
     OpenSummary,
 )
-from grubrics_tui.settings.actions import bindings, first_keys, is_changing
+from grubrics_tui.settings.actions import bindings, first_keys, is_changing, needs_of
 from grubrics_tui.settings.layout import Layout, LayoutFile, Slot, room_for
 from grubrics_tui.settings.settings import Settings, panels_for
 from grubrics_tui.widgets.chart_base import ChartBase
@@ -61,10 +61,6 @@ from grubrics_tui.widgets.panel import Panel
 _FOOTER_S = 0.3
 _READING_S = 0.25
 """Time between two redraws while a history is read."""
-_FOR_OWN_RUNS = frozenset(
-    {"stop", "summary", "relaunch", "log_entry", "open_rollouts", "launch_fix", "reproduce"}
-)
-"""Actions that need a run directory, which an external run does not have."""
 
 
 class LiveScreen(ChartScreen):
@@ -215,13 +211,13 @@ class LiveScreen(ChartScreen):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what applies now: stop an active run, summarize an ended one."""
-        ended = self._has_ended
-        if not isinstance(self.run, RunDir) and action in _FOR_OWN_RUNS:
+        needs, ended = needs_of("live", action), self._has_ended
+        if needs and not isinstance(self.run, RunDir):
             return False
+        if needs == "ended":
+            return ended
         if action == "stop":
             return self.history.state is not None and not ended
-        if action in ("summary", "log_entry"):
-            return ended
         if action == "resume":
             return self._resume_step is not None and not self._is_command
         if action == "launch_fix":
