@@ -102,7 +102,7 @@ def _valid_part(value: Any, kind: Any) -> Any:
         return next((part for part in valid if part is not UNSET), _none_of(parts))
     if origin in (list, tuple):
         return origin(_valid_items(value, parts[0])) if isinstance(value, list | tuple) else UNSET
-    if origin is dict:
+    if origin in (dict, Mapping):
         return _valid_entries(value, *parts) if isinstance(value, dict) else UNSET
     if isinstance(kind, type) and issubclass(kind, Struct):
         return _valid_struct(value, kind) if isinstance(value, dict) else UNSET

@@ -13,6 +13,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, unknown_name
+from engine.base.typed import to_json
 from engine.config.load import Config
 from engine.measure.folder import AnswerRow, TargetDir, read_target
 from engine.measure.items import Item, digest
@@ -105,7 +106,7 @@ async def _write(
         made.attempts,
         made.tokens.input if made.tokens else 0,
     )
-    jsonl.append(folder.answers, asdict(row))
+    jsonl.append(folder.answers, to_json(row))
     done()
 
 

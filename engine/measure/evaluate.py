@@ -9,13 +9,13 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from engine.base import jsonl
+from engine.base import jsonl, typed
 from engine.base.errors import UsageError
 from engine.base.follow import Tail, last_lines
 from engine.config.compose import verl_config
@@ -309,8 +309,8 @@ class _Unscored:
         return found
 
     def _new(self, name: str, tail: Tail) -> list[AnswerRow]:
-        lines = (jsonl.parse_line(line) for line in tail.lines())
-        answers = [answer for line in lines if line and (answer := jsonl.convert(line, AnswerRow))]
+        rows = (typed.decode_record(line, AnswerRow) for line in tail.lines())
+        answers = [row for row in rows if row is not None]
         self._seen[name].update(answer.key for answer in answers)
         return answers
 
@@ -349,7 +349,7 @@ async def _score(
             record.tokens.input if record.tokens else 0,
             record.tokens.output if record.tokens else 0,
         )
-        jsonl.append(folder.scores, asdict(row))
+        jsonl.append(folder.scores, typed.to_json(row))
         queue.scored += 1
         tell()
 
@@ -362,7 +362,7 @@ def _write_texts(evaluation: Evaluation, target: Target, folder: TargetDir) -> N
         text = baseline_text(target, item, seed)
         error = None if text is not None else "the data file has no golden rubric for this item"
         answer = AnswerRow(item.uid, sample, item.sha256, item.prompt_sha256, text, 0, True, error)
-        jsonl.append(folder.answers, asdict(answer))
+        jsonl.append(folder.answers, typed.to_json(answer))
 
 
 def _job(

@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from engine.base import files, jsonl, locks
+from msgspec import Struct
+
+from engine.base import files, jsonl, locks, typed
 from engine.base.errors import UsageError
+from engine.base.typed import Integer, Number
 from engine.measure.setup import Setup
 from engine.measure.targets import Target
 
@@ -25,23 +28,22 @@ Key = tuple[str, int]
 """The uid of an item and the number of the sample."""
 
 
-@dataclass(frozen=True)
-class AnswerRow:
+class AnswerRow(Struct, frozen=True):
     """A generated answer, or the reason why there is none."""
 
     uid: str
-    sample: int
+    sample: Integer
     item_sha256: str = ""
     prompt_sha256: str = ""
     answer: str | None = None
-    tokens: int = 0
+    tokens: Integer = 0
     stopped: bool = False
     """Whether the model ended the answer itself; False where the token limit did."""
     error: str | None = None
-    calls: int = 0
+    calls: Integer = 0
     """Calls of an API that were made for it; ``tokens`` and ``prompt_tokens`` are theirs."""
-    prompt_tokens: int = 0
-    loss: float | None = None
+    prompt_tokens: Integer = 0
+    loss: Number | None = None
     """Of a conversation that has a loss instead of an answer: the mean over its ``tokens``."""
     backend: str | None = None
     """What generated it; None where no model did."""
@@ -51,22 +53,21 @@ class AnswerRow:
         return self.uid, self.sample
 
 
-@dataclass(frozen=True)
-class ScoreRow:
+class ScoreRow(Struct, frozen=True):
     """The score of an answer. ``reward`` is None where it could not be scored: ``error`` says why.
 
     ``parts`` are the numbers beside it, such as the terms of the rubric reward; None for a NaN.
     """
 
     uid: str
-    sample: int
-    reward: float | None = None
-    parts: Mapping[str, float | None] = field(default_factory=dict)
+    sample: Integer
+    reward: Number | None = None
+    parts: Mapping[str, Number | None] = {}
     error: str | None = None
-    calls: int = 0
+    calls: Integer = 0
     """Calls of the judge that it took; ``prompt_tokens`` and ``tokens`` are theirs."""
-    prompt_tokens: int = 0
-    tokens: int = 0
+    prompt_tokens: Integer = 0
+    tokens: Integer = 0
 
     @property
     def key(self) -> Key:
@@ -93,24 +94,14 @@ class TargetDir:
 
     def read_answers(self) -> dict[Key, AnswerRow]:
         """The answers by item and sample; the last line wins, because failed calls are repeated."""
-        return {
-            row.key: row
-            for line in jsonl.read(self.answers)
-            if (row := jsonl.convert(line, AnswerRow))
-        }
+        return {row.key: row for row in typed.read_lines(self.answers, AnswerRow)}
 
     def read_scores(self) -> dict[Key, ScoreRow]:
         """The scores by item and sample; the last line wins, because errors are tried again.
 
         A loss needs no scoring: it is a score as soon as it is an answer.
         """
-        scores = {
-            row.key: row
-            for line in jsonl.read(self.scores)
-            if (row := jsonl.convert(line, ScoreRow))
-            for line in jsonl.read(self.scores)
-            if (row := jsonl.convert(line, ScoreRow))
-        }
+        scores = {row.key: row for row in typed.read_lines(self.scores, ScoreRow)}
         for key, answer in self.read_answers().items():
             if answer.loss is not None:
                 scores[key] = ScoreRow(*key, None, {LOSS: answer.loss})
@@ -139,7 +130,7 @@ class EvaluationDir:
         folder = self.find(target)
         if read_target(folder.path / "target.json") is None:
             files.make_folder(folder.path)
-            jsonl.write_json(folder.path / "target.json", asdict(target))
+            jsonl.write_json(folder.path / "target.json", typed.to_json(target))
         return folder
 
     def find(self, target: Target) -> TargetDir:
@@ -153,7 +144,7 @@ class EvaluationDir:
 
 def read_target(file: Path) -> Target | None:
     """The target that a ``target.json`` describes; None for a file that does not."""
-    return jsonl.convert(jsonl.read_json(file), Target)
+    return typed.read_record(file, Target)
 
 
 def evaluations_of(run_id: str, root: Path) -> list[Path]:
@@ -195,14 +186,13 @@ def find_writing(folder: TargetDir, prices: Mapping[str, Any]) -> JudgeUse:
 
     ``prices``: the ``judge`` section of the config.
     """
-    rows = [row for line in jsonl.read(folder.answers) if (row := jsonl.convert(line, AnswerRow))]
+    rows = [*typed.read_lines(folder.answers, AnswerRow)]
     return _sum(rows, sum(row.answer is not None for row in rows), prices)
 
 
 def find_grading(folders: Iterable[TargetDir], prices: Mapping[str, Any]) -> JudgeUse:
     """What the scores of all targets took, with those that were tried again."""
-    lines = (line for folder in folders for line in jsonl.read(folder.scores))
-    rows = [row for line in lines if (row := jsonl.convert(line, ScoreRow))]
+    rows = [row for folder in folders for row in typed.read_lines(folder.scores, ScoreRow)]
     scored = [row for row in rows if row.is_scored]
     use = _sum(rows, len(scored), prices)
     return replace(use, without_call=sum(not row.calls for row in scored) if use.calls else 0)

@@ -12,13 +12,17 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError, nearest
 from engine.base.intervals import Estimate, estimate_kappa, estimate_rate
+from engine.base.typed import Integer, Line, Number, read_lines, to_json
 from engine.measure.folder import locked
 from engine.measure.items import digest
 from engine.reward.judge.interface import Judge
@@ -48,14 +52,13 @@ class LabeledAnswer:
         return digest([self.question, self.answer, self.rubric])
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What the judge said about an answer: a score from 0 to 1, or why there is none."""
 
-    sha256: str
-    score: float | None
-    error: str | None
-    calls: int
+    sha256: Line
+    score: Number | None
+    error: Line | None
+    calls: Integer = 0
 
 
 @dataclass(frozen=True)
@@ -143,7 +146,8 @@ async def _ask(
         result = await judge.evaluate_answers_batched(row.question, [row.answer], row.rubric)
         score = None if result.scores is None else result.scores[0]
         error = None if result.error is None else f"{result.error.kind}: {result.error.message}"
-        jsonl.append(folder / _VERDICTS, asdict(Verdict(row.sha256, score, error, result.attempts)))
+        verdict = Verdict(row.sha256, score, error, result.attempts)
+        jsonl.append(folder / _VERDICTS, to_json(verdict))
         report(next(numbers))
 
     try:
@@ -155,12 +159,9 @@ async def _ask(
 def _read_verdicts(folder: Path) -> dict[str, Verdict]:
     """The last verdict on each answer, with the calls of all."""
     verdicts: dict[str, Verdict] = {}
-    for line in jsonl.read(folder / _VERDICTS):
-        sha256, calls = jsonl.line(line.get("sha256")), jsonl.integer(line.get("calls")) or 0
-        if sha256 is not None:
-            before = verdicts[sha256].calls if sha256 in verdicts else 0
-            score, error = jsonl.number(line.get("score")), jsonl.line(line.get("error"))
-            verdicts[sha256] = Verdict(sha256, score, error, before + calls)
+    for verdict in read_lines(folder / _VERDICTS, Verdict):
+        before = verdicts[verdict.sha256].calls if verdict.sha256 in verdicts else 0
+        verdicts[verdict.sha256] = replace(verdict, calls=before + verdict.calls)
     return verdicts
 
 

@@ -7,9 +7,10 @@ import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from engine.base.errors import UsageError, nearest
 from engine.base.judge_providers import asks_server
@@ -35,8 +36,7 @@ _STEP = re.compile(r"(?P<run>.+):(?P<step>[0-9]+)")
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """One thing to evaluate.
 
     ``source``: the folder of a checkpoint, of a model or of a target of another evaluation, a hub

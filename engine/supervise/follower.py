@@ -12,12 +12,15 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from engine.base import files, jsonl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from engine.base import files, typed
+from engine.base.typed import Moment
 from engine.supervise.troubles import Troubles
 
 LOOK_S = 0.25
@@ -27,8 +30,7 @@ LAST_WORDS_S = 600.0
 Outcome = Literal["exited", "stopped", "failed", "unknown", "left"]
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True):
     """``where`` names the run, e.g. ``Slurm job 17``.
 
     ``outcome`` is None until the end: ``exited`` with the follower's exit code, ``failed`` or
@@ -42,19 +44,19 @@ class Report:
     outcome: Outcome | None = None
     reason: str | None = None
     quiet: str | None = None
-    ended: float | None = None
+    ended: Moment | None = None
 
 
 HERE = Report("this machine", outcome="exited")
 
 
 def write_report(attempt: Path, report: Report) -> None:
-    jsonl.write_json(attempt / "follower.json", {"v": 1, **asdict(report)})
+    typed.write_record(attempt / "follower.json", report)
 
 
 def read_report(attempt: Path) -> Report | None:
     """Return the last report of an attempt's follower, or None without one."""
-    return jsonl.convert(jsonl.read_json(attempt / "follower.json"), Report)
+    return typed.read_record(attempt / "follower.json", Report)
 
 
 class Follower:

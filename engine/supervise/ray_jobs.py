@@ -21,13 +21,16 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
-from engine.base import jsonl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from engine.base import jsonl, typed
 from engine.base.addresses import cleartext_complaint
 from engine.base.errors import UsageError
 from engine.run.host.programs import keep_folder_last, own_module
@@ -249,8 +252,7 @@ CARRIED = (
 """Variables of the launch that a job's processes get; all others may be secret."""
 
 
-@dataclass(frozen=True)
-class RayJob:
+class RayJob(Struct, frozen=True):
     """``ray_job.json``: written before the job is submitted, so that no job is ever unknown.
 
     ``ended`` is the status it ended with, None while it may run. ``environment`` is what it gets
@@ -273,7 +275,7 @@ class RayJob:
         return f"job {self.submission_id} on {self.address}"
 
     def write(self, attempt: Path) -> None:
-        jsonl.write_json(attempt / _JOB_FILE, {"v": 1, **asdict(self)})
+        typed.write_record(attempt / _JOB_FILE, self)
 
     def look(self) -> tuple[RayJob, str]:
         """The job with its end, if it has ended, and Ray's word for its state. Raises JobError."""
@@ -289,7 +291,7 @@ class RayJob:
 
 def read_job(attempt: Path) -> RayJob | None:
     """The attempt's job; None when it has none or the file is not readable."""
-    return jsonl.convert(jsonl.read_json(attempt / _JOB_FILE), RayJob)
+    return typed.read_record(attempt / _JOB_FILE, RayJob)
 
 
 POLL_S = 1.0

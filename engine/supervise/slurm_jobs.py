@@ -16,10 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from engine.base import jsonl
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from engine.base import jsonl, typed
 from engine.base.errors import UsageError
 from engine.base.files import read_regular
 from engine.run.host.programs import own_module
@@ -28,7 +32,7 @@ from engine.supervise.follower import LOOK_S, JobError, JobFollower, Outcome, Re
 
 _TIMEOUT_S = 30.0
 _JOB_FILE = "slurm_job.json"
-_JOB_ID = re.compile(r"\d{1,18}")
+_JOB_ID = r"\A[0-9]{1,18}\Z"
 _WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED"})
 _RUNNING = frozenset({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "RESIZING", "SIGNALING"})
 _OPTION = re.compile(r"[a-z][a-z0-9-]{0,60}(?:=[^\0\n\r]*)?")
@@ -59,8 +63,7 @@ class JobState:
         return not self.is_waiting and self.state not in _RUNNING
 
 
-@dataclass(frozen=True)
-class SlurmJob:
+class SlurmJob(Struct, frozen=True):
     """``slurm_job.json``: written before the job is submitted, so that no job is ever unknown.
 
     ``id`` is None until sbatch has answered; ``name`` is unique. ``ended`` is the state it ended
@@ -69,7 +72,7 @@ class SlurmJob:
 
     name: str
     options: tuple[str, ...]
-    id: str | None = None
+    id: Annotated[str, Meta(pattern=_JOB_ID)] | None = None
     ended: str | None = None
 
     @property
@@ -77,7 +80,7 @@ class SlurmJob:
         return f"Slurm job {self.id or self.name}"
 
     def write(self, attempt: Path) -> None:
-        jsonl.write_json(attempt / _JOB_FILE, {"v": 1, **asdict(self)})
+        typed.write_record(attempt / _JOB_FILE, self)
 
     def look(self) -> tuple[SlurmJob, str]:
         """The job with its ID, its end, if it has ended, and Slurm's word for its state. Raises
@@ -130,7 +133,7 @@ def submit(attempt: Path, job: SlurmJob, argv: Sequence[str], cwd: Path) -> str:
     places = (f"--chdir={cwd}", f"--output={log}")
     answer = _ask("sbatch", "--parsable", f"--job-name={job.name}", *places, *options, text=script)
     number = answer.strip().split("\n")[-1].split(";")[0]
-    if not _JOB_ID.fullmatch(number):
+    if not re.fullmatch(_JOB_ID, number):
         raise SlurmError(f"sbatch answered {number[:80]!r} instead of the ID of a job")
     return number
 
@@ -138,7 +141,7 @@ def submit(attempt: Path, job: SlurmJob, argv: Sequence[str], cwd: Path) -> str:
 def find_id(job: SlurmJob) -> str | None:
     """The ID of a job whose submission was not answered. Raises SlurmError."""
     answer = _ask("squeue", "--noheader", f"--name={job.name}", "--format=%i").split()
-    return next((number for number in answer if _JOB_ID.fullmatch(number)), None)
+    return next((number for number in answer if re.fullmatch(_JOB_ID, number)), None)
 
 
 def read_state(job_id: str) -> JobState | None:
@@ -185,9 +188,7 @@ def exit_file(attempt: Path) -> Path:
 
 def read_job(attempt: Path) -> SlurmJob | None:
     """The attempt's job; None when it has none or the file is not readable."""
-    job = jsonl.convert(jsonl.read_json(attempt / _JOB_FILE), SlurmJob)
-    is_id = job is not None and _JOB_ID.fullmatch(job.id or "") is not None
-    return job if job is None or is_id else replace(job, id=None)
+    return typed.read_record(attempt / _JOB_FILE, SlurmJob)
 
 
 def _ask(program: str, *arguments: str, text: str = "") -> str:

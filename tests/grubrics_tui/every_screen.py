@@ -10,7 +10,7 @@ import inspect
 import os
 import pkgutil
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from textual.screen import Screen
 
 import grubrics_tui
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.checks.check import ok
 from engine.checks.estimate.report import estimate
 from engine.config.load import load_config
@@ -217,7 +218,7 @@ def save_checkpoint(run: RunDir, step: int) -> None:
     jsonl.write_json(run.manifest, manifest)
     vouch(run)
     save(folder, step)
-    jsonl.write_json(folder / STAMP, asdict(Stamp.of(run, manifest)))
+    jsonl.write_json(folder / STAMP, to_json(Stamp.of(run, manifest)))
 
 
 async def confirm_removal(driver: Driver, world: World) -> None:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.base import files, jsonl, locks
+from msgspec import Struct
+from msgspec.structs import replace
+
+from engine.base import files, jsonl, locks, typed
 from engine.base.errors import UsageError
+from engine.base.typed import Integer, Line, Moment
 from engine.run.checkpoints.step_folders import (
     TRACKER,
     WantedFiles,
@@ -34,20 +37,22 @@ _REPLACED = "replaced-by-"
 Manifest = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Stamp:
+class Stamp(Struct, frozen=True):
     """The run that saves into a folder.
 
     ``run`` and ``created`` (its launch, Unix seconds) identify it and are only compared for
     equality; ``directory`` says where it was. ``fingerprint`` is that of its configuration. The
-    steps up to ``inherited`` are those of an earlier run, on which this one built.
+    steps up to ``inherited`` are those of an earlier run, on which this one built. ``unknown``: the
+    last step in the folder whose author is unknown, with this user's signature.
     """
 
-    run: str
-    created: float
-    directory: str
-    fingerprint: str
-    inherited: int = 0
+    run: Line
+    created: Moment
+    directory: Line
+    fingerprint: Line = ""
+    inherited: Integer = 0
+    unknown: Integer | None = None
+    signature: str | None = None
 
     @classmethod
     def of(cls, run: RunDir, manifest: Manifest) -> Stamp:
@@ -92,13 +97,7 @@ def checkpoint_folder(manifest: Manifest) -> Path | None:
 
 def read_stamp(folder: Path) -> Stamp | None:
     """The stamp in ``folder``, or None when there is none that can be read."""
-    raw = jsonl.read_json(folder / STAMP) or {}
-    run, created = jsonl.line(raw.get("run")), jsonl.moment(raw.get("created"))
-    directory, fingerprint = jsonl.line(raw.get("directory")), jsonl.line(raw.get("fingerprint"))
-    if run is None or created is None or directory is None:
-        return None
-    inherited = jsonl.integer(raw.get("inherited")) or 0
-    return Stamp(run, created, directory, fingerprint or "", inherited)
+    return typed.read_record(folder / STAMP, Stamp)
 
 
 def objection(folder: Path, myself: Stamp, asked: bool = False) -> str | None:
@@ -137,12 +136,14 @@ def claim(run: RunDir) -> str | None:
             _refuse_copy(run, folder, stamp)
             step = _base_step(folder, manifest, attempt, stamp)
             moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{attempt['number']}")
-            inherited = _inherited(folder, step, stamp)
-            stamped = {"v": 1, **asdict(stamp), "inherited": inherited}
-            # The last step in the folder whose author is unknown, signed.
             unknown = _unknown_steps(folder, step)
-            signed = {"unknown": unknown, "signature": sign(_claim(folder, unknown))}
-            jsonl.write_json(folder / STAMP, stamped | signed)
+            signed = replace(
+                stamp,
+                inherited=_inherited(folder, step, stamp),
+                unknown=unknown,
+                signature=sign(_claim(folder, unknown)),
+            )
+            typed.write_record(folder / STAMP, signed)
     except OSError as error:
         raise UsageError(f"{error.filename or folder}: {error.strerror}") from error
     return moved
@@ -172,11 +173,11 @@ def is_known(checkpoint: Path) -> bool:
 
 def _unknown_steps(folder: Path, step: int) -> int:
     """Of the steps up to ``step``; all of them in a folder without this user's signature."""
-    raw = jsonl.read_json(folder / STAMP) or {}
-    unknown = jsonl.integer(raw.get("unknown"))
-    if unknown is None or not is_signed(_claim(folder, unknown), raw.get("signature")):
+    stamp = read_stamp(folder)
+    if stamp is None or stamp.unknown is None:
         return step
-    return min(unknown, step)
+    is_ours = is_signed(_claim(folder, stamp.unknown), stamp.signature)
+    return min(stamp.unknown, step) if is_ours else step
 
 
 def _claim(folder: Path, unknown: int) -> str:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from engine.base import jsonl
+from msgspec import Struct
+from msgspec.structs import replace
+
+from engine.base import typed
+from engine.base.typed import Integer, Number
 from engine.run.rundir import RunDir
 
 
-@dataclass(frozen=True)
-class SweepPoint:
+class SweepPoint(Struct, frozen=True):
     """One checkpoint; step 0 is the starting model. ``low`` and ``high``: the 95% interval, None
     with fewer than two items. ``n``: answers with a score; ``unscored``: answers without."""
 
-    step: int
-    mean: float
-    low: float | None = None
-    high: float | None = None
-    n: int = 0
-    unscored: int = 0
+    step: Integer
+    mean: Number
+    low: Number | None = None
+    high: Number | None = None
+    n: Integer = 0
+    unscored: Integer = 0
 
 
-@dataclass(frozen=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """``evaluation``: the ID of the evaluation with the answers. ``points`` are in order."""
 
     evaluation: str
@@ -45,15 +46,11 @@ def sweep_path(run: RunDir) -> Path:
 
 def write_sweep(run: RunDir, sweep: Sweep) -> None:
     """Replace what an earlier sweep of the run has written."""
-    jsonl.write_json(sweep_path(run), {"v": 1, **asdict(sweep)})
+    typed.write_record(sweep_path(run), sweep)
 
 
 def read_sweep(run: RunDir) -> Sweep | None:
     """The last sweep of the run; None without one, or for a file that is not one. What is no point
     is left out."""
-    raw = jsonl.read_json(sweep_path(run)) or {}
-    listed = raw.get("points")
-    if not isinstance(listed, list) or not (sweep := jsonl.convert({**raw, "points": ()}, Sweep)):
-        return None
-    points = filter(None, (jsonl.convert(each, SweepPoint) for each in listed))
-    return replace(sweep, points=tuple(sorted(points, key=lambda point: point.step)))
+    sweep = typed.read_record(sweep_path(run), Sweep)
+    return sweep and replace(sweep, points=tuple(sorted(sweep.points, key=lambda p: p.step)))

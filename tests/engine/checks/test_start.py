@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.checks.machine import obstacle
 from engine.checks.preflight import run_checks
 from engine.config.frozen import pinned_config, training_fingerprint
@@ -105,7 +105,7 @@ def test_earlier_checkpoints_are_moved_aside_when_resuming_is_off(project: Proje
 def stamp(project: Project, *overrides: str) -> None:
     """The folder as a run with these values left it, whose own directory is gone."""
     owner = Stamp("old", 1.0, "runs/old", training_fingerprint(project.config("grpo", *overrides)))
-    jsonl.write_json(GRPO_FOLDER / STAMP, asdict(owner))
+    jsonl.write_json(GRPO_FOLDER / STAMP, to_json(owner))
 
 
 OWN = "a launch saves to a folder of its own"
@@ -168,7 +168,7 @@ def test_sft_does_not_overwrite_another_configurations_model(project: Project) -
     folder = Path("checkpoints/sft")
     (folder / "final").mkdir(parents=True)
     owner = Stamp("old", 1.0, "runs/old", training_fingerprint(project.config("sft", "lora.r=4")))
-    jsonl.write_json(folder / STAMP, asdict(owner))
+    jsonl.write_json(folder / STAMP, to_json(owner))
     check = project.checks("sft")["checkpoint"]
     assert check.status == "warn" and OWN in check.message
     assert project.checks("sft", "lora.r=4")["checkpoint"].status == "warn"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.typed import to_json
 from engine.config.load import load_config
 from engine.data.benchmarks import BENCHMARKS, find_benchmark
 from engine.data.prepare_task import PrepareOptions, prepare_benchmark
@@ -45,7 +45,7 @@ def evaluated(folder: Path, name: str) -> dict[str, Result]:
     for item in items:
         for sample, text in enumerate((right_answer(name, item), WRONG.get(name, "7"))):
             row = AnswerRow(item.uid, sample, item.sha256, item.prompt_sha256, text, 5, True)
-            jsonl.append(answers, asdict(row))
+            jsonl.append(answers, to_json(row))
     evaluate(evaluation, os.environ)
     return {result.metric: result for result in summarize(evaluation, [])[0]}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.typed import convert_record, to_json
 from engine.data.contract import FileFacts, write_rows
 from engine.measure.folder import AnswerRow
 from engine.measure.items import read_conversation_items, read_items
@@ -71,7 +70,7 @@ def test_an_id_is_the_same_in_the_lines_of_an_evaluation(tmp_path: Path, questio
     [item] = read_items(tmp_path / "val.parquet")
     row_of_it = AnswerRow(item.uid, 0, item.sha256, item.prompt_sha256, "", 0, True)
     assert item.uid.isprintable()
-    assert jsonl.convert(asdict(row_of_it), AnswerRow) == row_of_it
+    assert convert_record(to_json(row_of_it), AnswerRow) == row_of_it
 
 
 def test_an_id_that_looks_like_a_row_number_is_not_used_twice(tmp_path: Path) -> None:

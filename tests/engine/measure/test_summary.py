@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from engine.base.errors import UsageError
 from engine.measure.folder import ScoreRow
@@ -121,7 +122,7 @@ def test_a_missing_item_is_refused_by_name() -> None:
 
 def test_an_item_that_changed_is_refused_by_name() -> None:
     run = make_rows("run", [[1.0]] * 2)
-    changed = replace(run.answers["item-1", 0], item_sha256="other")
+    changed = structs.replace(run.answers["item-1", 0], item_sha256="other")
     run = replace(run, answers={**run.answers, ("item-1", 0): changed})
     with pytest.raises(UsageError, match="item 'item-1' differs between sft and run"):
         verdict_of(make_rows("sft", [[1.0]] * 2), run)
@@ -191,7 +192,7 @@ def test_items_that_repeat_a_prompt_are_one_cluster() -> None:
     once = make_rows("run", [[0.2], [0.9], [0.4]])
     repeated = make_rows("run", [[0.2], [0.2], [0.9], [0.9], [0.4], [0.4]])
     answers = {
-        key: replace(row, prompt_sha256=f"prompt-{number // 2}")
+        key: structs.replace(row, prompt_sha256=f"prompt-{number // 2}")
         for number, (key, row) in enumerate(repeated.answers.items())
     }
     repeated = replace(repeated, answers=answers)
@@ -222,7 +223,7 @@ LOSS = Metric("loss", None, lower_is_better=True)
 def losses(name: str, values: Sequence[float], tokens: Sequence[int]) -> TargetRows:
     rows = make_rows(name, [[None]] * len(values))
     answers = {
-        key: replace(row, answer=None, tokens=count, loss=value)
+        key: structs.replace(row, answer=None, tokens=count, loss=value)
         for (key, row), value, count in zip(rows.answers.items(), values, tokens, strict=True)
     }
     scores = {

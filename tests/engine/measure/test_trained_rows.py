@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.measure.items import read_items
 from engine.measure.targets import Target
 from engine.measure.trained_rows import trained_rows
@@ -41,7 +41,7 @@ def leave_run(name: str, kind: Kind, model: str, data: str) -> str:
     config = {key: {"value": value, "origin": "file"} for key, value in values.items()}
     contents = {"kind": kind.name, "cwd": str(Path.cwd()), "config": config, "created": 1.0}
     jsonl.write_json(run.manifest, contents)
-    jsonl.write_json(folder / STAMP, asdict(Stamp(name, 1.0, str(run.path.absolute()), "")))
+    jsonl.write_json(folder / STAMP, to_json(Stamp(name, 1.0, str(run.path.absolute()), "")))
     return str(folder)
 
 

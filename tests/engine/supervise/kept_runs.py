@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.checkpoints.step_folders import TRACKER
 from engine.run.rundir import RunDir
@@ -35,7 +35,7 @@ def save_checkpoint(run: RunDir, stamped: bool = True) -> Path:
     (folder / "global_step_5" / "actor" / "model.pt").write_bytes(b"x" * 5000)
     (folder / TRACKER).write_text("5")
     if stamped:
-        jsonl.write_json(folder / STAMP, asdict(Stamp.of(run, run.read_manifest())))
+        jsonl.write_json(folder / STAMP, to_json(Stamp.of(run, run.read_manifest())))
     return folder
 
 
@@ -55,7 +55,7 @@ def make_trained(
     run = make_run(root, name, state)
     folder = root.parent / "checkpoints" / name
     save(folder, *STEPS)
-    jsonl.write_json(folder / STAMP, asdict(Stamp.of(run, run.read_manifest())))
+    jsonl.write_json(folder / STAMP, to_json(Stamp.of(run, run.read_manifest())))
     for step, value in values.items():
         line = {"v": 1, "step": step, "attempt": 1, "t": 1.0, "metrics": {metric: value}}
         jsonl.append(run.train_log, line)

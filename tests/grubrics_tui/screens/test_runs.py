@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.checkpoints.step_folders import complete_steps
 from engine.run.columns import find_columns
@@ -321,7 +321,7 @@ def save_checkpoint(sample: SampleRun) -> Path:
     folder = sample.run.path.parent / "saved"
     (folder / "global_step_3").mkdir(parents=True)
     (folder / "global_step_3" / "model.pt").write_bytes(bytes(3 * 2**20))
-    jsonl.write_json(folder / STAMP, asdict(Stamp.of(sample.run, manifest)))
+    jsonl.write_json(folder / STAMP, to_json(Stamp.of(sample.run, manifest)))
     return folder
 
 

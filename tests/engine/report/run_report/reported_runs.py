@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.measure.folder import AnswerRow, ScoreRow
 from engine.report.run_report.assemble import Choice, make_report
 from engine.report.run_report.pages import render_html
@@ -116,8 +116,8 @@ def make_evaluation(root: Path, rewards: Mapping[str, Sequence[float]]) -> Path:
         for item, score in enumerate(scores):
             uid = f"item-{item}"
             answer = AnswerRow(uid, 0, f"sha-{uid}", f"prompt-{uid}", "answer", 5, True)
-            jsonl.append(target / "answers.jsonl", asdict(answer))
-            jsonl.append(target / "scores.jsonl", asdict(ScoreRow(uid, 0, score, {})))
+            jsonl.append(target / "answers.jsonl", to_json(answer))
+            jsonl.append(target / "scores.jsonl", to_json(ScoreRow(uid, 0, score, {})))
     return folder
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.typed import to_json
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.checkpoints.step_folders import TRACKER, complete_steps
 from engine.run.rundir import RunDir
@@ -81,14 +82,14 @@ def test_checkpoints_without_a_stamp_stay(root: Path) -> None:
 def test_checkpoints_that_another_run_stamped_stay(root: Path) -> None:
     run = make_run(root)
     folder = save_checkpoint(run)
-    jsonl.write_json(folder / STAMP, asdict(Stamp("newer", 1.5e9, "runs/newer", "")))
+    jsonl.write_json(folder / STAMP, to_json(Stamp("newer", 1.5e9, "runs/newer", "")))
     assert keeps(run, root, "they belong to run 'newer'")
 
 
 def test_a_later_run_of_the_same_name_is_another_run(root: Path) -> None:
     run = make_run(root)
     folder = save_checkpoint(run)
-    jsonl.write_json(folder / STAMP, asdict(Stamp("old", 1.5e9, str(run.path), "")))
+    jsonl.write_json(folder / STAMP, to_json(Stamp("old", 1.5e9, str(run.path), "")))
     assert keeps(run, root, "they belong to run 'old'")
 
 
@@ -116,7 +117,7 @@ def test_steps_that_an_earlier_run_saved_stay_when_the_run_that_built_on_them_go
     folder = save_checkpoint(run)
     save(folder, 2, 4, 6)
     stamp = Stamp.of(run, run.read_manifest())
-    jsonl.write_json(folder / STAMP, asdict(replace(stamp, inherited=4)))
+    jsonl.write_json(folder / STAMP, to_json(structs.replace(stamp, inherited=4)))
     delete(plan_deletion(run, root), checkpoints=True)
     assert list(complete_steps(folder)) == [2, 4]
     assert not (folder / "global_step_6").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.typed import to_json
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.checkpoints.pruning import Keep, Pruning, parse_keep
 from engine.run.checkpoints.step_folders import complete_steps, tracked_step
@@ -121,7 +121,7 @@ def test_the_final_model_stays(root: Path) -> None:
 
 def test_checkpoints_of_another_run_stay(root: Path) -> None:
     run, folder = make_trained(root)
-    jsonl.write_json(folder / STAMP, asdict(Stamp("newer", 1.5e9, "runs/newer", "")))
+    jsonl.write_json(folder / STAMP, to_json(Stamp("newer", 1.5e9, "runs/newer", "")))
     assert planned(run, root).kept_because == "they belong to run 'newer'"
 
 
@@ -143,7 +143,7 @@ def test_what_is_no_selection_is_refused(text: str) -> None:
 def test_steps_of_an_earlier_run_stay_and_the_tracker_names_the_last_of_them(root: Path) -> None:
     run, folder = make_trained(root)
     stamp = Stamp.of(run, run.read_manifest())
-    jsonl.write_json(folder / STAMP, {**asdict(stamp), "inherited": 20})
+    jsonl.write_json(folder / STAMP, {**to_json(stamp), "inherited": 20})
     list(prune_runs([planned(run, root, parse_keep("every=50"))], root))
     assert list(complete_steps(folder)) == [10, 20]
     assert tracked_step(folder) == 20
