@@ -32,8 +32,6 @@ from engine.base.secret_shapes import (
 
 _SHORTEST_VALUE = 6
 _SHORTEST_WORD = 8
-_VALUES = frozenset({"value", "before", "after"})
-"""Fields that hold what the field around them, or ``key`` beside them, names."""
 _COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 _URL_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s]{6,})@")
 
@@ -71,8 +69,7 @@ def _mask_word(option: str, word: str) -> str:
 def mask_data(value: Any) -> Any:
     """A JSON value with every text in it masked, names of fields too.
 
-    A name may mark a text as secret: ``{"api_key": ...}``, ``{"api_key": {"value": ...}}``,
-    ``{"key": "api_key", "after": ...}``, ``["--api-key", ...]``.
+    A name may mark a text as secret: ``{"api_key": ...}``, ``["--api-key", ...]``.
     """
     texts = _texts(value)
     masker = _masker(os.environ).narrowed("\n".join(texts))
@@ -101,21 +98,16 @@ def _masked_data(value: Any, masker: _Masker, name: str = "") -> Any:
     if isinstance(value, str):
         return mask(value) if name and labels_secret(name, value) else masker.apply(value)
     if isinstance(value, dict):
-        return _masked_fields(value, masker, name)
+        masked: dict[Any, Any] = {}
+        for field, item in value.items():
+            shown = _distinct(masker.apply(field), masked) if isinstance(field, str) else field
+            masked[shown] = _masked_data(item, masker, str(field))
+        return masked
     if isinstance(value, list | tuple):
         before = ("", *value)
         options = (o if isinstance(o, str) and o.startswith("-") else "" for o in before)
         return [_masked_data(v, masker, o) for o, v in zip(options, value, strict=False)]
     return value
-
-
-def _masked_fields(fields: Mapping[Any, Any], masker: _Masker, name: str) -> dict[Any, Any]:
-    name = key if isinstance(key := fields.get("key"), str) else name
-    masked: dict[Any, Any] = {}
-    for field, item in fields.items():
-        shown = _distinct(masker.apply(field), masked) if isinstance(field, str) else field
-        masked[shown] = _masked_data(item, masker, name if field in _VALUES else str(field))
-    return masked
 
 
 def distinct_masked(names: Iterable[str]) -> list[str]:

@@ -21,11 +21,10 @@ def mask(secret: str) -> str:
 
 
 _VARIABLE = re.compile(
-    r"SECRET|PASSW|PASSPHRASE|CREDENTIAL|WEBHOOK|API_?KEY|(?:API|ACCESS|AUTH|HF)_?TOKEN"
-    r"|(?:KEY|TOKEN|_PAT|_PWD)[_\d]*$",
+    r"(?:SECRET|PASSW|PASSPHRASE|CREDENTIAL|WEBHOOK|API_?KEY|(?:API|ACCESS|AUTH|HF)_?TOKEN"
+    r"|(?:KEY|TOKEN|_PAT|_PWD)[_\d]*$)(?!.*_(?:PATH|FILE|DIR|HOME|SOCK|ENDPOINT|BASE)$)",
     re.IGNORECASE,
 )
-_NAMES_A_PATH = re.compile(r"_(PATH|FILE|DIR|HOME|SOCK|ENDPOINT|BASE)$", re.IGNORECASE)
 _LABELS = "|".join(
     (
         *(f"{what}[ _-]?key" for what in ("api", "access", "account", "private", "secret")),
@@ -48,11 +47,10 @@ _PLACEHOLDER = re.compile(
 )
 """What a script has where its user is to write a secret."""
 _PLAIN = re.compile(
-    r"[\d.,:\s\[\]-]+|true|false|none|null|yes|no|(?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?", re.IGNORECASE
+    r"[\d.,:\s\[\]-]+|(?i:true|false|none|null|yes|no)|(?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?"
+    r"|\$[{A-Z].*|[A-Z][A-Z_]*|….*"
 )
-"""Numbers, flags and paths."""
-_REFERENCE = re.compile(r"[$<{*…].*|[A-Z][A-Z0-9_]*")
-"""What refers to a secret: ``${...}``, the name of a variable; or is masked already."""
+"""Numbers, flags and paths; a reference such as ``${...}``, and what is masked already."""
 
 
 def is_secret_name(name: str) -> bool:
@@ -63,7 +61,7 @@ def is_secret_name(name: str) -> bool:
 def names_secret(name: str, value: str) -> bool:
     """Whether the variable ``name`` with ``value`` is a secret: it has a secret name, and its value
     is no flag, number, path or placeholder."""
-    return is_secret_name(name) and not _NAMES_A_PATH.search(name) and _may_be_secret(name, value)
+    return is_secret_name(name) and _may_be_secret(name, value)
 
 
 def is_sure_label(name: str) -> bool:
@@ -78,9 +76,8 @@ def is_label(name: str) -> bool:
 
 def labels_secret(name: str, value: str) -> bool:
     """Whether a field, an option or an assignment of that name, with ``value``, holds a secret."""
-    if not is_label(name) or len(value) < (4 if _PASSWORD.search(name) else 8):
-        return False
-    return not _REFERENCE.fullmatch(value) and _may_be_secret(name, value)
+    shortest = 4 if _PASSWORD.search(name) else 8
+    return len(value) >= shortest and is_label(name) and _may_be_secret(name, value)
 
 
 def _may_be_secret(name: str, value: str) -> bool:

@@ -304,8 +304,6 @@ def test_a_field_with_a_secret_name_is_masked() -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        {"judge.api_key": {"value": "opaque-value-1", "origin": "cli"}},
-        {"changes": [{"key": "judge.api_key", "before": None, "after": "opaque-value-1"}]},
         {"argv": ["serve", "--api-key", "opaque-value-1"]},
         {"config": {"db": {"password": "opaque-value-1"}}},
     ],
