@@ -36,6 +36,7 @@ def _usual(
     least: float = 0.0,
     most: float = math.inf,
 ) -> Fix:
+    key = key and fixes.key_in(case, key)
     return fixes.usual_value(case.context, key, value, lambda usual: least <= usual <= most, title)
 
 

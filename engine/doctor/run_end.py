@@ -21,8 +21,10 @@ from engine.run.categories import find_category
 from engine.run.events import pending_stop, read_stop_offset
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity
 from engine.run.finding_kind import Case
+from engine.run.kinds import SFT
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
+from engine.run.trainer_settings import key_of
 
 _KILLED = "killed by SIGKILL"
 _INTERRUPTED = "job_cancelled_or_interrupted"
@@ -173,13 +175,13 @@ def _as_info(finding: Finding) -> Finding:
 
 _LOWERED = frozenset(
     {
-        "actor_rollout_ref.rollout.gpu_memory_utilization",
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu",
-        "training.per_device_train_batch_size",
+        key_of("rollout_memory"),
+        key_of("micro_batch"),
+        key_of("micro_batch", SFT.name),
         "judge.max_concurrent",
     }
 )
-_RAISED = frozenset({"actor_rollout_ref.rollout.max_model_len", "judge.timeout_s"})
+_RAISED = frozenset({key_of("rollout_context"), "judge.timeout_s"})
 """Keys whose proposed values are typical values, which a run may already have passed."""
 
 

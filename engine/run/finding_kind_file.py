@@ -7,7 +7,8 @@ have in common, the key ``fixes`` lists of fixes that the rule chooses from.
 A fix is a title, a list of fixes, or a mapping. ``fix`` names a function of
 ``engine.run.fixes``, or one that the module gives to ``FindingKinds``; its arguments stand
 beside it. Otherwise there are ``title`` and ``effect``, and one of ``config`` (set a key),
-``scale`` (multiply its value), ``command`` and ``key`` (the key that the advice is about).
+``scale`` (multiply its value), ``command`` and ``key`` (the key that the advice is about). In place
+of a key, the name of a setting (``trainer_settings.json``) stands for the one of the run's kind.
 ``{onset}`` in a title is the step at which the problem began.
 """
 
@@ -91,9 +92,9 @@ class FindingKinds(Mapping[str, FindingKind]):
 def _change(entry: Mapping[str, Any], case: Case) -> Fix:
     onset = HOLE if case.onset is None else str(case.onset)
     title, effect = entry["title"].replace("{onset}", onset), entry.get("effect", "")
-    for key, after in entry.get("config", {}).items():
-        return fixes.setting(case.context, key, after, title, effect)
-    for key, factor in entry.get("scale", {}).items():
-        return fixes.scaled(case.context, key, factor, title, effect)
+    for name, after in entry.get("config", {}).items():
+        return fixes.setting(case.context, fixes.key_in(case, name), after, title, effect)
+    for name, factor in entry.get("scale", {}).items():
+        return fixes.scaled(case.context, fixes.key_in(case, name), factor, title, effect)
     changes = tuple(Change("command", *change) for change in entry.get("command", {}).items())
-    return Fix(title, changes, effect, entry.get("key", ""))
+    return Fix(title, changes, effect, fixes.key_in(case, entry.get("key", "")))

@@ -11,13 +11,17 @@ from engine.run.finding import Change, Fix
 from engine.run.finding_kind import Case
 from engine.run.kinds import GRPO
 from engine.run.run_context import MetricContext
+from engine.run.trainer_settings import key_of
 
 ACTOR = "actor_rollout_ref.actor"
-RESPONSE = "data.max_response_length"
-ROLLOUTS = "actor_rollout_ref.rollout.n"
-TEMPERATURE = "actor_rollout_ref.rollout.temperature"
+RESPONSE, ROLLOUTS, TEMPERATURE = map(key_of, ("length", "rollouts", "temperature"))
 TEMPERATURE_SCHEDULE_STEPS = "grubrics.temperature_schedule.steps"
 LENGTH_SCHEDULE_STEPS = "grubrics.response_length_schedule.steps"
+
+
+def key_in(case: Case, name: str) -> str:
+    """The key of a setting in configs like the run's, of GRPO if it has none. A key is its own."""
+    return key_of(name, (case.context.kind or GRPO).name)
 
 
 def setting(context: MetricContext, key: str | None, after: object, title: str, effect: str) -> Fix:
@@ -100,7 +104,7 @@ def add_kl_loss(case: Case) -> Fix:
     """Add a KL loss to the starting model, or raise its weight."""
     title = "Add a KL loss to the starting model"
     effect = "keeps the policy near its starting model; costs a reference pass"
-    use, weight = f"{ACTOR}.use_kl_loss", f"{ACTOR}.kl_loss_coef"
+    use, weight = key_of("use_kl"), key_of("kl_weight")
     if use not in case.context.config and case.context.logs_kl:
         return Fix("Raise the weight of the KL loss", (), "keeps the policy nearer", weight)
     if use not in case.context.config:
@@ -119,7 +123,7 @@ def add_kl_loss(case: Case) -> Fix:
 
 def entropy_bonus(case: Case) -> Fix:
     """Set an entropy bonus, or triple it."""
-    key, effect = f"{ACTOR}.entropy_coeff", "keeps the policy from becoming certain"
+    key, effect = key_of("entropy"), "keeps the policy from becoming certain"
     before = case.context.get(key)
     wanted = 3 * before if isinstance(before, float) and before > 0 else 0.003
     return setting(case.context, key, wanted, "Raise the entropy bonus", effect)
@@ -127,7 +131,7 @@ def entropy_bonus(case: Case) -> Fix:
 
 def no_entropy_bonus(case: Case) -> tuple[Fix, ...]:
     """Turn the entropy bonus off, unless the config does."""
-    key, effect = f"{ACTOR}.entropy_coeff", "only the reward drives the policy"
+    key, effect = key_of("entropy"), "only the reward drives the policy"
     if case.context.get(key) == 0:
         return ()
     return (setting(case.context, key, 0, "Turn the entropy bonus off", effect),)
@@ -145,7 +149,7 @@ _TUNED = re.compile(r"instruct|chat|sft|[-_]it\b|global_step_|checkpoint-", re.I
 
 
 def _is_tuned(context: MetricContext) -> bool:
-    model = str(context.get("actor_rollout_ref.model.path") or context.model)
+    model = str(context.get(GRPO.model_key) or context.model)
     return _TUNED.search(model) is not None
 
 
@@ -187,7 +191,7 @@ def earlier_checkpoint(case: Case) -> tuple[Fix, ...]:
 
 def judge_test(case: Case) -> tuple[Fix, ...]:
     """Test what scores alone, the judge of a config that has one."""
-    if case.context.get("reward.custom_reward_function.path") or (
+    if case.context.get(key_of("reward_function")) or (
         case.context.kind is not None and not case.context.kind.has_rollouts
     ):
         return ()
@@ -235,7 +239,7 @@ def without_judge(case: Case) -> tuple[Fix, ...]:
 
 def rubric_reward(case: Case) -> tuple[Fix, ...]:
     """Use the rubric reward instead of the config's own function, which fails."""
-    key = "reward.custom_reward_function.path"
+    key = key_of("reward_function")
     if not case.context.get(key):
         return ()
     title = "Score with the rubric reward instead of the custom function"

@@ -40,12 +40,11 @@ SETTINGS = msgspec.json.decode(
 def key_of(name: str, kind: str = "grpo") -> str:
     """The key of a setting in configs of this kind of run, or of the other kind if it has none.
 
-    A key is its own. KeyError for an unknown setting.
+    Any other name is a key already.
     """
-    if "." in name:
+    if (setting := SETTINGS.get(name)) is None:
         return name
-    keys = SETTINGS[name].keys
-    return keys.get(kind) or next(iter(keys.values()))
+    return setting.keys.get(kind) or next(iter(setting.keys.values()))
 
 
 def settings_called(name: str) -> Iterator[TrainerSetting]:

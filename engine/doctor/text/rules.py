@@ -22,6 +22,7 @@ from engine.base.yaml_files import read_table
 from engine.doctor import rule_plugins
 from engine.doctor.text.facts import CONDITIONS, Facts, conditions_in
 from engine.run.finding import Change, Fix, Severity
+from engine.run.trainer_settings import key_of
 
 RULES = Path(__file__).parent.parent / "rules"
 
@@ -233,9 +234,11 @@ def _offer(entry: Any) -> Offer:
         if key not in _OFFER_KEYS:
             raise ValueError(str(unknown_name("fixes: key", key, _OFFER_KEYS)))
     changes = tuple(
-        Change(kind, key, after) for kind in _KINDS for key, after in entry.get(kind, {}).items()
+        Change(kind, key_of(name) if kind == "config" else name, after)
+        for kind in _KINDS
+        for name, after in entry.get(kind, {}).items()
     )
-    fix = Fix(entry["title"], changes, entry.get("effect", ""), entry.get("key", ""))
+    fix = Fix(entry["title"], changes, entry.get("effect", ""), key_of(entry.get("key", "")))
     return Offer(fix, conditions_in(entry))
 
 

@@ -23,7 +23,7 @@ from engine.doctor.text.rules import load_rules
 from engine.run.finding import Fix
 from engine.run.finding_kind import Case, FindingKind
 from engine.run.kinds import GRPO, KINDS, SFT, Kind
-from engine.run.trainer_settings import SETTINGS
+from engine.run.trainer_settings import SETTINGS, key_of
 from tests.paths import CONFIGS, ROOT
 
 pytestmark = pytest.mark.long
@@ -73,7 +73,7 @@ def keys_in(path: Path) -> Iterator[str]:
 def keys_of_fixes(node: object) -> Iterator[str]:
     if isinstance(node, dict):
         changes = node.get("config")
-        yield from changes if isinstance(changes, dict) else ()
+        yield from map(key_of, changes if isinstance(changes, dict) else ())
     if isinstance(node, dict | list):
         for child in node.values() if isinstance(node, dict) else node:
             yield from keys_of_fixes(child)

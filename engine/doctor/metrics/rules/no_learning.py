@@ -15,6 +15,7 @@ from engine.run.finding_kind import Rule
 from engine.run.finding_kind_file import FindingKinds
 from engine.run.history import metrics
 from engine.run.run_context import MetricContext
+from engine.run.trainer_settings import key_of
 
 _STEPS = 5
 _ZEROS = 3
@@ -195,7 +196,7 @@ def _never_warm(run: Run) -> Iterator[Finding]:
 def _warmup_keys(context: MetricContext) -> tuple[str, str | None]:
     """Return the keys of the warm-up in steps and as a share of the run."""
     kind = context.kind
-    return f"{fixes.ACTOR}.optim.lr_warmup_steps", kind.warmup_ratio_key if kind else None
+    return key_of("warmup_steps"), kind.warmup_ratio_key if kind else None
 
 
 def _warmup_steps(context: MetricContext, total: int) -> float | None:
