@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from engine.base import jsonl
 from engine.base.follow import last_lines
 from engine.base.quantities import format_size
+from engine.base.typed import decode_record
 from engine.doctor.finding_kinds import KINDS
 from engine.logs.formats.pattern import is_pattern
+from engine.run.events import Event
 from engine.run.finding import Change, Evidence, Finding, Fix
 from engine.run.finding_kind import Case
 from engine.run.kinds import COMMAND
@@ -70,21 +71,20 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
         return []
     # A stall is over if a step or a continuation followed.
     event = next(iter(_events(run, "stall", since=("start", "continued"))[-1:]), None)
-    if event is None or (jsonl.integer(event.get("step")) or 0) < (state.step or 0):
+    if event is None or (event.step or 0) < (state.step or 0):
         return []
-    process, pid = jsonl.line(event.get("process")), jsonl.integer(event.get("pid"))
-    reason = jsonl.line(event.get("reason")) or "no step was logged"
-    kind = str(event.get("kind"))
-    finding_kind = KINDS.get(f"stalled.{kind}", KINDS["stalled.unknown"])
+    process, pid = event.process, event.pid
+    reason = jsonl.line(event.reason) or "no step was logged"
+    finding_kind = KINDS.get(f"stalled.{event.kind}", KINDS["stalled.unknown"])
     values = {
         "process": process,
         "pid": pid,
-        "process_state": jsonl.line(event.get("process_state")),
-        "place": jsonl.line(event.get("place")),
+        "process_state": event.process_state,
+        "place": event.place,
     }
     case = Case(onset=state.step)
     advice = finding_kind.fixes(case)
-    if kind == "stopped":
+    if event.kind == "stopped":
         command = Change("command", "signal", f"kill -CONT {pid}")
         effect = "the run continues where it was"
         fix = Fix("Let the process continue", (command,), effect)
@@ -109,27 +109,29 @@ def _system_findings(run: RunDir, state: RunState) -> list[Finding]:
     if state.went_well:
         return []
     warnings = _events(run, "warning", since=("start",))
-    messages = [jsonl.line(one.get("message")) for one in warnings if one.get("kind") == "system"]
-    if not messages or (message := messages[-1]) is None:
+    messages = [jsonl.line(event.message) for event in warnings if event.kind == "system"]
+    if not messages or not (message := messages[-1]):
         return []
     evidence = Evidence(message, str(run.events), step=state.step)
     return [KINDS["stalled.system"].finding(Case(onset=state.step), evidence, message=message)]
 
 
-def _events(run: RunDir, name: str, since: Sequence[str]) -> list[Mapping[str, Any]]:
+def _events(run: RunDir, name: str, since: Sequence[str]) -> list[Event]:
     """Return the events of a name after the last one whose name is in ``since``."""
-    found: list[Mapping[str, Any]] = []
-    for raw in last_lines(run.events, 400, 1 << 20):
-        event = jsonl.parse_line(raw) or {}
-        if event.get("event") in since:
+    found: list[Event] = []
+    for line in last_lines(run.events, 400, 1 << 20):
+        event = decode_record(line, Event)
+        if event is None:
+            continue
+        if event.name in since:
             found.clear()
-        elif event.get("event") == name:
+        elif event.name == name:
             found.append(event)
     return found
 
 
-def _stacks(run: RunDir, state: RunState, event: Mapping[str, Any]) -> tuple[Evidence, ...]:
-    name = jsonl.line(event.get("stacks")) or ""
+def _stacks(run: RunDir, state: RunState, event: Event) -> tuple[Evidence, ...]:
+    name = event.stacks
     path = run.attempt(max(1, state.attempt)).path / name
     if not name or "/" in name or not path.is_file():
         return ()

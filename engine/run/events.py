@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct, field
 
 from engine.base import files, jsonl
 from engine.base.masking import mask_data
+from engine.base.typed import Integer, Line, Moment, read_lines, read_record, write_record
 from engine.run.rundir import RunDir
+
+
+class Event(Struct, frozen=True, gc=False, kw_only=True):
+    """What happened to a run: a line of ``run_log.jsonl``, with the details that are read.
+
+    ``message``, ``reason`` and ``state`` are not safe to show. A stall has a ``kind``, the process
+    that hangs, and the file with its ``stacks`` in the folder of the attempt; a stop has the size
+    of the console when it was obeyed. A resume begins after ``from_step``.
+    """
+
+    name: Line = field(name="event", default="")
+    t: Moment | None = None
+    attempt: Integer | None = None
+    step: Integer | None = None
+    from_step: Integer | None = None
+    message: str = ""
+    reason: str = ""
+    state: str = ""
+    kind: Line = ""
+    process: Line | None = None
+    pid: Integer | None = None
+    process_state: Line | None = None
+    place: Line | None = None
+    stacks: Line = ""
+    console_bytes: Integer | None = None
 
 
 def event_record(event: str, **details: Any) -> dict[str, Any]:
@@ -21,16 +48,15 @@ def log_event(run: RunDir, event: str, **details: Any) -> None:
     jsonl.append(run.events, event_record(event, **details))
 
 
-@dataclass(frozen=True)
-class StopRequest:
+class StopRequest(Struct, frozen=True, gc=False, kw_only=True):
     """Stop now, or once the next checkpoint is complete. ``by`` names the requester.
 
     ``detach`` ends only the supervision of an adopted run: its program is left running.
     """
 
-    after_checkpoint: bool
-    time: float
-    by: str = "user"
+    t: Moment = 0.0
+    after_checkpoint: bool = False
+    by: Line = "user"
     detach: bool = False
 
 
@@ -43,22 +69,13 @@ def ask_stop(
     if waiting is not None and not (waiting.after_checkpoint and not after_checkpoint):
         return
     files.make_folder(run.requests)
-    now = time.time()
-    request = {"v": 1, "t": now, "after_checkpoint": after_checkpoint, "by": by, "detach": detach}
-    jsonl.write_json(run.requests / "stop.json", request)
+    request = StopRequest(t=time.time(), after_checkpoint=after_checkpoint, by=by, detach=detach)
+    write_record(run.requests / "stop.json", request)
 
 
 def pending_stop(run: RunDir) -> StopRequest | None:
     """The stop request, if any."""
-    raw = jsonl.read_json(run.requests / "stop.json")
-    if raw is None:
-        return None
-    return StopRequest(
-        raw.get("after_checkpoint") is True,
-        jsonl.moment(raw.get("t")) or 0.0,
-        jsonl.line(raw.get("by")) or "user",
-        raw.get("detach") is True,
-    )
+    return read_record(run.requests / "stop.json", StopRequest)
 
 
 def read_stop_offset(run: RunDir, attempt: int) -> int | None:
@@ -67,9 +84,9 @@ def read_stop_offset(run: RunDir, attempt: int) -> int | None:
     None if it obeyed none. What the console holds from there on, the stop may have caused.
     """
     offset: int | None = None
-    for event in jsonl.read(run.events):
-        if event.get("event") == "stop" and event.get("attempt") == attempt:
-            offset = jsonl.integer(event.get("console_bytes"))
+    for event in read_lines(run.events, Event):
+        if event.name == "stop" and event.attempt == attempt:
+            offset = event.console_bytes
     return offset
 
 

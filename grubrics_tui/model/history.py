@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from engine.base import jsonl
 from engine.doctor.health import UNKNOWN, Health, health_from
+from engine.run.events import Event
 from engine.run.finding import Finding
 from engine.run.history import metrics
 from engine.run.history.columns import Column, Columns, Floats
@@ -46,7 +45,7 @@ _BY_EVENT: Mapping[str, FlagKind] = {
 }
 
 
-def flags_of(events: Iterable[Mapping[str, Any]], columns: Columns) -> tuple[Flags, ...]:
+def flags_of(events: Iterable[Event], columns: Columns) -> tuple[Flags, ...]:
     """The run's events and, from its metrics, the steps that saved or validated.
 
     An event without a step is placed at the last step logged before it. The end of the run's last
@@ -55,7 +54,7 @@ def flags_of(events: Iterable[Mapping[str, Any]], columns: Columns) -> tuple[Fla
     named: dict[FlagKind, list[tuple[float, str]]] = {kind: [] for kind in _KINDS}
     listed = list(events)
     for index, event in enumerate(listed):
-        kind = _BY_EVENT.get(str(event.get("event")))
+        kind = _BY_EVENT.get(event.name)
         if kind is None or (kind is END and index == len(listed) - 1):
             continue
         step = _step_of(event, columns.times)
@@ -84,22 +83,19 @@ def _logged(column: Column) -> Floats:
     return steps
 
 
-def _step_of(event: Mapping[str, Any], times: Column) -> float | None:
-    named = jsonl.integer(event.get("step"))
-    if named is None:
-        named = jsonl.integer(event.get("from_step"))
-    moment = jsonl.moment(event.get("t"))
-    if named is not None or moment is None or not len(times):
+def _step_of(event: Event, times: Column) -> float | None:
+    named = event.from_step if event.step is None else event.step
+    if named is not None or event.t is None or not len(times):
         return None if named is None else float(named)
-    logged = int(np.searchsorted(np.maximum.accumulate(times.values), moment, side="right"))
+    logged = int(np.searchsorted(np.maximum.accumulate(times.values), event.t, side="right"))
     return float(times.steps[logged - 1]) if logged else None
 
 
-def _text(event: Mapping[str, Any], kind: FlagKind) -> str:
+def _text(event: Event, kind: FlagKind) -> str:
     if kind is ATTEMPT:
-        return f"attempt {jsonl.integer(event.get('attempt')) or '?'} started"
-    text = event.get("message") or event.get("reason") or event.get("state")
-    return clean_line(str(text).encode(errors="replace"))[:60] if text else kind.name
+        return f"attempt {event.attempt or '?'} started"
+    text = event.message or event.reason or event.state
+    return clean_line(text.encode(errors="replace"))[:60] if text else kind.name
 
 
 _CONSOLE_LINES = 400
@@ -120,7 +116,7 @@ class History:
         self.console: deque[str] = deque(maxlen=_CONSOLE_LINES)
         self.machine = SystemHistory()
         self.columns = Columns()
-        self.events: deque[dict[str, Any]] = deque(maxlen=_EVENTS)
+        self.events: deque[Event] = deque(maxlen=_EVENTS)
         self.findings: Sequence[Finding] = ()
         """The findings of the run, root causes first."""
         self.sweep: Sweep | None = None
@@ -250,10 +246,10 @@ class History:
         return max(0, state.total_steps - state.step) * step_s
 
 
-def _flagged(findings: Sequence[Finding]) -> list[Mapping[str, Any]]:
+def _flagged(findings: Sequence[Finding]) -> list[Event]:
     """Alerts as events: flags in the charts at the step where they began."""
     return [
-        {"event": "finding", "step": finding.onset_step, "message": finding.title}
+        Event(name="finding", step=finding.onset_step, message=finding.title)
         for finding in findings
         if finding.severity.is_alert and finding.onset_step is not None
     ]

@@ -9,10 +9,11 @@ from statistics import stdev
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.typed import convert_record
 from engine.logs.formats.format import About, LineFormat, Parser, Sample, StepParser
 from engine.logs.formats.names import clean_name, find_setting, find_step_name, step_of_total
 from engine.run.history import metrics
-from engine.run.history.train_log import Metrics, Step, numbers
+from engine.run.history.train_log import Metrics, Step, StepLine, numbers
 
 Record = dict[str, object]
 
@@ -59,8 +60,7 @@ class OwnLog(StepParser):
     """Its lines are steps already."""
 
     def step(self, line: bytes) -> Step | None:
-        record = jsonl.parse_line(line)
-        return None if record is None else Step.from_json(record)
+        return Step.parse(line)
 
 
 class OwnLogFormat(LineFormat):
@@ -72,7 +72,7 @@ class OwnLogFormat(LineFormat):
     parser_class = OwnLog
 
     def matches(self, sample: Sample) -> bool:
-        return any(Step.from_json(record) is not None for record in records(sample))
+        return any(convert_record(record, StepLine) is not None for record in records(sample))
 
 
 class LlamaFactoryLog(JsonLines):

@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 
 from engine.base import files, jsonl
 from engine.base.holes import numbered_lines
-from engine.run.history.train_log import Step, numbers
+from engine.base.typed import decode_record
+from engine.run.events import Event
+from engine.run.history.train_log import Step, StepLine, numbers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -140,11 +142,10 @@ class Clock(Column):
         self._starts: list[float] = []
         self._ends: list[float] = []
 
-    def note(self, event: Mapping[str, Any]) -> None:
+    def note(self, event: Event) -> None:
         """Take over the start or the end of an attempt from an event of the run."""
-        moment, kind = jsonl.moment(event.get("t")), event.get("event")
-        if moment is not None and kind in ("start", "end"):
-            (self._starts if kind == "start" else self._ends).append(moment)
+        if event.t is not None and event.name in ("start", "end"):
+            (self._starts if event.name == "start" else self._ends).append(event.t)
 
     @property
     def begins(self) -> float | None:
@@ -197,7 +198,7 @@ class Batch:
     """The steps of some lines, in the order they were written.
 
     ``columns`` holds, for every metric, the ascending rows that have it and its values; NaN is a
-    null. The numbers are those that ``Step.from_json`` gives for each line.
+    null. The numbers are those that ``Step.parse`` gives for each line.
     """
 
     steps: Floats
@@ -211,14 +212,11 @@ class Batch:
     @classmethod
     def from_lines(cls, lines: Iterable[bytes] = ()) -> Batch:
         """The steps of ``train_log.jsonl`` lines. Other lines are left out."""
-        records = [record for line in lines if (record := _parse(line)) is not None]
-        heads = [
-            (step, jsonl.integer(record.get("attempt")) or 1, jsonl.moment(record.get("t")) or 0.0)
-            for record in records
-            if (step := jsonl.integer(record["step"])) is not None
-        ]
+        parsed = (decode_record(line, StepLine) for line in lines)
+        records = [record for record in parsed if record is not None]
+        heads = [(record.step, record.attempt, record.t or 0.0) for record in records]
         steps, attempts, times = np.array(heads, float).reshape(-1, 3).T
-        return cls(steps, attempts, times, _table([record["metrics"] for record in records]))
+        return cls(steps, attempts, times, _table([record.metrics for record in records]))
 
     @classmethod
     def from_steps(cls, steps: Sequence[Step]) -> Batch:
@@ -257,13 +255,6 @@ class Batch:
                 value = float(values[index])
                 metrics[name] = None if np.isnan(value) else value
         return Step(int(self.steps[row]), int(self.attempts[row]), float(self.times[row]), metrics)
-
-
-def _parse(line: bytes) -> dict[str, Any] | None:
-    record = jsonl.parse_line(line)
-    if record is None or jsonl.integer(record.get("step")) is None:
-        return None
-    return record if isinstance(record.get("metrics"), dict) else None
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -361,9 +352,7 @@ class Columns:
             columns.merge(batch.with_metrics(wanted, columns._columns) if wanted else batch)
         return columns
 
-    def update(
-        self, batch: Batch, events: Iterable[Mapping[str, Any]], *, restarted: bool = False
-    ) -> None:
+    def update(self, batch: Batch, events: Iterable[Event], *, restarted: bool = False) -> None:
         """Take over what polling a run brought; ``restarted``: the steps begin again."""
         if restarted:
             self.forget()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from engine.base import jsonl
 from engine.base.files import version_of
 from engine.base.follow import Tail, near_end
+from engine.base.typed import decode_record
+from engine.run.events import Event
 from engine.run.history.sweep import Sweep, read_sweep, sweep_path
 from engine.run.history.train_log import Step, newest_step
 from engine.run.rundir import RunDir, exists
@@ -31,7 +33,7 @@ class Update:
     console: list[bytes]
     """Raw console lines, control sequences included."""
     system: list[dict[str, Any]]
-    events: list[dict[str, Any]]
+    events: list[Event]
     read_share: float = 1.0
     """How much of the history has been read. Below 1, poll again at once."""
     newest: Step | None = None
@@ -86,7 +88,7 @@ class RunWatch:
             batch=batch,
             console=self._console.lines(),
             system=_records(self._system),
-            events=_records(self._events),
+            events=_events(self._events),
             sweep=self._poll_sweep(),
             read_share=1.0 if is_complete else 1 - behind / self._steps.size(),
             newest=self._newest,
@@ -96,7 +98,8 @@ class RunWatch:
     def poll_steps(self) -> tuple[RunState, list[Step]]:
         """The state now and all new steps, for a pipe. Use either this or ``poll``."""
         state = self._poll_state()
-        return state, [step for record in _records(self._steps) if (step := Step.from_json(record))]
+        parsed = map(Step.parse, self._steps.lines())
+        return state, [step for step in parsed if step is not None]
 
     def _poll_sweep(self) -> Sweep | None:
         version = version_of(sweep_path(self.run))
@@ -112,6 +115,10 @@ class RunWatch:
             state = observe(self._state, self.run)
         self._state = state
         return state
+
+
+def _events(tail: Tail) -> list[Event]:
+    return [event for line in tail.lines() if (event := decode_record(line, Event)) is not None]
 
 
 def _records(tail: Tail) -> list[dict[str, Any]]:

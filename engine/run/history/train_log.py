@@ -14,20 +14,33 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from engine.base import files, jsonl
 from engine.base.follow import Tail
 from engine.base.holes import lines_backwards
 from engine.base.intervals import estimate_clustered_mean, percentile
-from engine.base.typed import decode_record
+from engine.base.typed import Integer, Moment, Number, decode_record, read_lines
 from engine.run.conversation import OUTCOMES
 from engine.run.history import metrics
 from engine.run.history.reward_records import ErrorKind, RewardRecord
 from engine.run.rundir import Attempt
 
-Metrics = dict[str, float | None]
+Metrics = dict[str, Number | None]
 
 _RECENT = 20
 """Steps that tell how long the next ones will take."""
+
+
+class StepLine(Struct, frozen=True, gc=False):
+    """A line of ``train_log.jsonl`` as it is: ``metrics`` may hold what is no number."""
+
+    step: Integer
+    metrics: dict[str, Any]
+    attempt: Integer = 1
+    t: Moment | None = None
+    redone: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,15 +67,11 @@ class Step:
             "metrics": dict(self.metrics),
         }
 
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Step | None:
+    @staticmethod
+    def parse(line: bytes) -> Step | None:
         """The step in a line, or None. Values that are no numbers are left out."""
-        step, values = jsonl.integer(raw.get("step")), raw.get("metrics")
-        if step is None or not isinstance(values, dict):
-            return None
-        attempt = jsonl.integer(raw.get("attempt")) or 1
-        moment = jsonl.moment(raw.get("t")) or 0.0
-        return cls(step, attempt, moment, numbers(values), raw.get("redone") is True)
+        parsed = decode_record(line, StepLine)
+        return None if parsed is None else _step(parsed)
 
 
 class RewardJoiner:
@@ -100,6 +109,13 @@ class RewardJoiner:
         return values
 
 
+class _Logged(Struct, frozen=True, gc=False):
+    """A line of verl's ``metrics.jsonl``."""
+
+    step: Integer
+    data: dict[str, Any]
+
+
 class StepJoiner:
     """The steps of an attempt, as its ``metrics.jsonl`` and ``reward.jsonl`` grow."""
 
@@ -107,8 +123,8 @@ class StepJoiner:
         self._attempt = attempt
         self._metrics = Tail(attempt.metrics)
         self._rewards = RewardJoiner(attempt.reward)
-        self._unjoined: deque[Record] = deque()
-        self._last: Record = {"step": -1}
+        self._unjoined: deque[_Logged] = deque()
+        self._last = _Logged(-1, {})
         self.is_behind = False
         self.is_of_attempt = True
         self.total_steps: int | None = None
@@ -125,7 +141,8 @@ class StepJoiner:
         """The steps logged since the last call. OSError when a file cannot be read: then no step is
         lost, and none comes without its rewards."""
         # The metrics first: a record that arrives in between then belongs to a later step.
-        self._unjoined.extend(filter(None, map(jsonl.parse_line, self._metrics.lines())))
+        logged = (decode_record(line, _Logged) for line in self._metrics.lines())
+        self._unjoined.extend(line for line in logged if line is not None)
         self._rewards.collect()
         while self._unjoined:
             if (step := self._join(self._unjoined.popleft())) is not None:
@@ -133,15 +150,12 @@ class StepJoiner:
         if self._metrics.trouble is not None:
             raise self._metrics.trouble
 
-    def _join(self, record: Record) -> Step | None:
-        number, data = jsonl.integer(record.get("step")), record.get("data")
-        if number is None or not isinstance(data, dict):
-            return None
-        if number < self._last["step"] or record == self._last:
+    def _join(self, line: _Logged) -> Step | None:
+        if line.step < self._last.step or line == self._last:
             return None  # An earlier line again: the file was rewritten.
-        self._last = record
-        values = self._rewards.join(number, data)
-        return Step(number, self._attempt.number, time.time(), values)
+        self._last = line
+        values = self._rewards.join(line.step, line.data)
+        return Step(line.step, self._attempt.number, time.time(), values)
 
 
 def verl_metrics(data: Mapping[str, Any]) -> Metrics:
@@ -151,18 +165,22 @@ def verl_metrics(data: Mapping[str, Any]) -> Metrics:
 
 def numbers(data: Mapping[str, Any]) -> Metrics:
     """The numbers and nulls of ``data``; a NaN or infinity is None, any other value is dropped."""
-    return {
-        jsonl.line(name) or "": jsonl.number(value)
-        for name, value in data.items()
-        if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-    }
+    try:
+        values = msgspec.convert(data, Metrics)
+    except msgspec.ValidationError:
+        values = {
+            name: jsonl.number(value)
+            for name, value in data.items()
+            if value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+        }
+    if "".join(values).isprintable():  # a line has a hundred names
+        return values
+    return {jsonl.line(name) or "": value for name, value in values.items()}
 
 
 def read_steps(train_log: Path) -> Iterator[Step]:
     """The steps of a ``train_log.jsonl``, in the order they were written."""
-    for record in jsonl.read(train_log):
-        if (step := Step.from_json(record)) is not None:
-            yield step
+    return map(_step, read_lines(train_log, StepLine))
 
 
 def last_validation(train_log: Path) -> float | None:
@@ -181,7 +199,7 @@ def newest_value(train_log: Path, metric: str) -> float | None:
     for line in _lines_backwards(train_log):
         if has_step and needle not in line:
             continue
-        if (step := _step_in(line)) is None:
+        if (step := Step.parse(line)) is None:
             continue
         if step.attempt > 1:
             steps = reversed(history(read_steps(train_log)))
@@ -200,7 +218,7 @@ def newest_names(train_log: Path) -> tuple[str, ...]:
 
 def newest_step(train_log: Path) -> Step | None:
     """The last line that is a step, read from the end of the file."""
-    steps = (step for line in _lines_backwards(train_log) if (step := _step_in(line)) is not None)
+    steps = (step for line in _lines_backwards(train_log) if (step := Step.parse(line)) is not None)
     return next(steps, None)
 
 
@@ -210,7 +228,7 @@ def recent_step_time(train_log: Path) -> float | None:
 
     Reads only the last lines, so it is cheap for a log of any length.
     """
-    found = (_step_in(line) for line in islice(_lines_backwards(train_log), _RECENT))
+    found = map(Step.parse, islice(_lines_backwards(train_log), _RECENT))
     steps = [step for step in found if step is not None]
     measured = [step.metrics.get(metrics.STEP_TIME) for step in steps]
     if known := [value for value in measured if value is not None]:
@@ -223,9 +241,8 @@ def recent_step_time(train_log: Path) -> float | None:
     return took / count if count > 0 and took > 0 else None
 
 
-def _step_in(line: bytes) -> Step | None:
-    record = jsonl.parse_line(line)
-    return None if record is None else Step.from_json(record)
+def _step(line: StepLine) -> Step:
+    return Step(line.step, line.attempt, line.t or 0.0, numbers(line.metrics), line.redone)
 
 
 def _lines_backwards(path: Path) -> Iterator[bytes]:
@@ -281,8 +298,6 @@ def _add_gpu_phase(values: Metrics) -> None:
     save = values.get("timing_s/save_checkpoint") or 0.0
     values[metrics.GPU_PHASE] = max(0.0, step - reward - save)
 
-
-Record = dict[str, Any]
 
 _ZERO_STD = 1e-9
 _AT_ONCE_S = 0.01

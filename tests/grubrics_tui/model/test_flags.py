@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+from engine.base.typed import decode_record
+from engine.run.events import Event
 from engine.run.history.columns import Columns
 from engine.run.history.train_log import Step
 from grubrics_tui.model import history as f
@@ -22,9 +25,11 @@ def run(*saved: int, validated: tuple[int, ...] = ()) -> Columns:
 
 
 def found(columns: Columns, *events: dict[str, Any]) -> dict[str, list[tuple[float, str]]]:
+    typed = (decode_record(json.dumps(event).encode(), Event) for event in events)
+    read = [event for event in typed if event is not None]
     return {
         flags.kind.name: list(zip(flags.x.tolist(), flags.texts, strict=True))
-        for flags in flags_of(events, columns)
+        for flags in flags_of(read, columns)
     }
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from engine.base import files, jsonl
+from engine.run.events import Event
 from engine.run.history.columns import Batch
 from engine.run.history.live import RunWatch, Update
 from engine.run.history.train_log import Step
@@ -132,7 +133,7 @@ def test_the_last_console_lines_are_kept_clean() -> None:
 def test_the_time_axis_of_a_resumed_run_begins_at_its_start_and_leaves_out_the_pause() -> None:
     history = seen(step(1, time=1060.0), step(2, time=1090.0), step(3, attempt=2, time=5030.0))
     events = [("start", 1000.0), ("end", 1100.0), ("start", 5000.0)]
-    records = [{"event": name, "t": moment} for name, moment in events]
+    records = [Event(name=name, t=moment) for name, moment in events]
     history.add(Update(RunState("running"), Batch.from_steps([]), [], [], records))
     clock = history.columns.times
     assert places(clock.steps, clock, "elapsed").tolist() == [60, 90, 130]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from engine.run.events import Event
 from engine.run.history.columns import Clock
 
 
@@ -12,7 +13,7 @@ def clock(events: list[tuple[str, float]], steps: list[float]) -> Clock:
     for number, moment in enumerate(steps, 1):
         made.set(number, moment)
     for kind, moment in events:
-        made.note({"event": kind, "t": moment})
+        made.note(Event(name=kind, t=moment))
     return made
 
 
@@ -45,5 +46,5 @@ def test_an_attempt_without_a_step_or_an_end_took_no_time() -> None:
 
 def test_other_events_do_not_change_the_attempts() -> None:
     made = clock([("start", 1000), ("warning", 500)], [1010])
-    made.note({"event": "start", "t": "soon"})
+    made.note(Event(name="start"))
     assert elapsed(made, 1010) == [10]

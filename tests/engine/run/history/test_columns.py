@@ -118,7 +118,7 @@ LINES = st.fixed_dictionaries(
 def test_a_batch_reads_any_line_as_a_step_does(raw: list[dict[str, Any]]) -> None:
     lines = [json.dumps(record).encode() for record in raw]
     batch = Batch.from_lines(lines)
-    parsed = [step for line in lines if (step := Step.from_json(json.loads(line)))]
+    parsed = [step for line in lines if (step := Step.parse(line))]
     wanted = [Step(step.step, step.attempt, step.time, step.metrics) for step in parsed]
     assert [batch.step(row) for row in range(len(batch))] == wanted
 
