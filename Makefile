@@ -75,7 +75,7 @@ types: $(STAMP)
 	@$(BIN)/mypy
 
 generated: $(STAMP)
-	@$(BIN)/python -m engine.doctor.catalogue docs/findings.md --ids
+	@$(BIN)/python -m engine.doctor.catalogue docs/findings.md
 	@$(BIN)/python -m engine.base.judge_providers docs/data.md
 	@$(BIN)/python -m engine.logs.formats.detect docs/cockpit.md
 	@$(BIN)/python docs/rooms.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import subprocess
@@ -9,11 +10,14 @@ import sys
 
 import pytest
 
+from tests.paths import ROOT
+
 pytestmark = pytest.mark.long
 
 CODE = "import json, sys; import {module}\n{then}\nprint(json.dumps(sorted(sys.modules)))"
 
 
+ENGINE = ROOT / "engine"
 EVERY_COMMAND = "from grubrics_tui.commands.shared.command import commands; commands()"
 
 
@@ -51,3 +55,33 @@ def test_the_screen_starts_without(heavy: str) -> None:
 @pytest.mark.parametrize("heavy", ["textual", "torch", "pydantic", "numpy", "pyarrow", "omegaconf"])
 def test_the_supervisor_runs_without(heavy: str) -> None:
     assert heavy not in loaded_by("engine.supervise.supervisor")
+
+
+TELLING = {"engine/base/errors.py", "engine/logs/log_scan.py", "engine/supervise/follower.py"}
+"""The line of an error or a note on stderr; what a scanning process and a follower print."""
+DATA_PROGRAMS = {
+    f"engine/data/{name}.py"
+    for name in ("analyze", "precompute", "prepare", "prepare_sft", "tiny_world")
+}
+
+
+def test_only_programs_of_the_engine_print() -> None:
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in ENGINE.rglob("*.py")}
+    printing = {name for name, text in texts.items() if "print" in called_in(text)}
+    programs = {name for name, text in texts.items() if '__name__ == "__main__"' in text}
+    assert {name for name in printing - programs - TELLING if "/train/" not in name} == set()
+
+
+def test_only_training_processes_and_data_programs_read_arguments_with_argparse() -> None:
+    readers = {
+        str(path.relative_to(ROOT))
+        for path in (*ENGINE.rglob("*.py"), *(ROOT / "grubrics_tui").rglob("*.py"))
+        if "ArgumentParser" in called_in(path.read_text())
+    }
+    assert {name for name in readers - DATA_PROGRAMS if "/train/" not in name} == set()
+
+
+def called_in(text: str) -> set[str]:
+    """The names of the functions that a program calls."""
+    calls = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    return {call.id if isinstance(call, ast.Name) else getattr(call, "attr", "") for call in calls}

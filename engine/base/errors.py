@@ -175,6 +175,11 @@ def _failing_package(error: ImportError) -> str | None:
     return None if package in ("engine", "grubrics_tui", "importlib") else package
 
 
+def tell(line: str) -> None:
+    """Print a line beside the result on stderr, such as ``note: ...``; secrets in it are masked."""
+    print(mask_text(line), file=sys.stderr)
+
+
 def _refuse(line: str) -> int:
     text = " ".join(shorten(word, _LONGEST_WORD) for word in mask_text(line).split())
     # Errors quote what the user typed: escape sequences in it must not act on the terminal.

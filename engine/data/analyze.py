@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from engine.base import jsonl
-from engine.base.errors import UsageError, guarded
+from engine.base.errors import UsageError, guarded, tell
 from engine.data.cache import read_cache, record_id
 from engine.tasks.rubrics import finite_scores
 
@@ -88,7 +88,7 @@ def analyze_cache(path: Path) -> SignalQuality:
             f"{path} does not exist; create it with python -P -m engine.data.precompute"
         )
     for note in read_cache(path).notes(()):
-        print(f"note: {note}", file=sys.stderr)
+        tell(f"note: {note}")
     quality = analyze(_first_golds(path))
     if quality.total == 0:
         raise UsageError(f"{path} contains no usable gold scores")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from engine.base.errors import UsageError, with_advice
+from engine.base.errors import UsageError, tell, with_advice
 from engine.base.records import SUFFIXES
 from engine.data.hub_source import PREFIX, HubData, HubSource, UnknownDataError
 
@@ -16,13 +15,7 @@ _OWNER_AND_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _INSTALL = "data sets of the hub need huggingface_hub: pip install 'grubrics-tui[hub]'"
 
 
-def tell_on_stderr(line: str) -> None:
-    print(line, file=sys.stderr)
-
-
-def fetch(
-    source: HubSource, env: Mapping[str, str], tell: Callable[[str], None] = tell_on_stderr
-) -> HubData:
+def fetch(source: HubSource, env: Mapping[str, str], tell: Callable[[str], None] = tell) -> HubData:
     """Return the files of ``source``, all of one commit; what the cache lacks is downloaded.
 
     A commit whose files are in the cache needs no network. If the hub cannot be reached, what the

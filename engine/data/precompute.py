@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.base.errors import UsageError, guarded
+from engine.base.errors import UsageError, guarded, tell
 from engine.base.judge_providers import AZURE, OFFLINE, plugin_problems, provider_names
 from engine.data.adapters import Example, all_adapters, get_adapter
 from engine.data.cache import GoldCache, only_writer, read_cache
@@ -68,7 +68,7 @@ async def precompute(
         if cached.nameless:
             raise UsageError("; ".join(notes))
         for note in notes:
-            print(f"note: {note}", file=sys.stderr)
+            tell(f"note: {note}")
         return await _fill(examples, judge, cached, cache, plan)
 
 
@@ -87,7 +87,7 @@ async def _fill(
         async with gate:
             gold = await _gold_scores(example, judge, plan)
         if isinstance(gold, ScoringError):
-            print(f"failed {example.question_id}: {gold.kind}: {gold.message}", file=sys.stderr)
+            tell(f"failed {example.question_id}: {gold.kind}: {gold.message}")
             return gold
         flat += len(set(gold)) == 1
         jsonl.append(cache, cache_record(example, gold))
@@ -101,7 +101,7 @@ async def _fill(
     }
     if flat:
         share = f"{flat} of {len(todo)} questions got the same score for all their answers"
-        print(f"note: {share}, so no ranking of them is rewarded", file=sys.stderr)
+        tell(f"note: {share}, so no ranking of them is rewarded")
     return PrecomputeReport(
         written=len(todo) - len(failed),
         already_cached=len(examples) - len(missing),
@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if cache.exists() and not cache.is_file():
         raise UsageError(f"--output_cache {cache} is not a regular file")
     for problem in plugin_problems():
-        print(f"note: {problem}", file=sys.stderr)
+        tell(f"note: {problem}")
     examples = adapter.load(args.dataset_path, args.meta_eval_path)
     settings = JudgeSettings(
         provider=args.provider,

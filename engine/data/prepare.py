@@ -11,11 +11,11 @@ import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.base.errors import UsageError, guarded
+from engine.base.errors import UsageError, guarded, tell
 from engine.base.files import fingerprints
 from engine.base.quantities import format_count
 from engine.data.adapters import DomainType, Example, get_adapter
@@ -53,6 +53,8 @@ class PrepareOptions:
     holdout: Path | None = None
     val_items: int = 64
     blocklist: Path | None = None
+    say: Callable[[str], None] = tell
+    """Gets a line for each file, and for rows that are left out."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +84,14 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
 
     All files are composed before the first one is written, so unusable input writes none.
     """
-    print(f"=== Preset: {name} ===")
+    options.say(f"=== Preset: {name} ===")
     blocked = RecordFilter.read(options.blocklist) if options.blocklist else None
     pools = {
         dataset: load_pool(dataset, spec, options, blocked)
         for dataset, spec in preset.all_datasets().items()
     }
     for line in blocked.format_lines() if blocked else ():
-        print(f"  {line}")
+        options.say(f"  {line}")
     train = {dataset: pool.train for dataset, pool in pools.items()}
     if preset.type == "curriculum":
         files = list(_curriculum_files(preset, train, options))
@@ -135,7 +137,7 @@ def load_pool(
     loaded = adapter.load(spec.path, spec.meta_eval_path)
     cache = read_cache(spec.cache)
     for note in cache.notes(loaded):
-        print(f"note: {note}", file=sys.stderr)
+        tell(f"note: {note}")
     examples = map(cache.with_gold, loaded)
     wanted = [e for e in examples if blocked is None or not blocked.blocks(*e.texts)]
     held_out = read_holdout(options.holdout)
@@ -148,8 +150,8 @@ def load_pool(
         split, rows = ("val", val) if example.question_id in held_out else ("train", train)
         rows.append(to_row(example, dataset, adapter.domain_type, split, options.use_contrastive))
     if left_out:
-        row_count = format_count(left_out, "row")
-        print(f"  {dataset}: left out {row_count} repeating a held-out question under another ID")
+        repeating = f"{format_count(left_out, 'row')} repeating a held-out question"
+        options.say(f"  {dataset}: left out {repeating} under another ID")
     held_out_count = sum(example.question_id in held_out for example in loaded)
     return Pool(train, val, held_out_count, sources)
 
@@ -192,7 +194,7 @@ def _usable(
     bare = len(usable) - len(with_gold)
     if options.only_cached:
         removed = len(examples) - len(usable)
-        print(
+        options.say(
             f"  [only-cached] {dataset}: Kept {len(usable)}/{len(examples)} rows "
             f"({removed} without precompute removed)"
         )
@@ -206,11 +208,11 @@ def _usable(
         missing += ", which does not exist" if spec.cache and not spec.cache.is_file() else ""
         problem = f"{bare} of {len(usable)} rows have no gold scores{missing}"
         advice = "training refuses them; --only-cached leaves them out"
-        print(f"note: {dataset}: {problem}; {advice}", file=sys.stderr)
+        tell(f"note: {dataset}: {problem}; {advice}")
     constant = {id(example) for example in with_gold if len(set(example.gold_scores)) == 1}
     if constant:
         row_count = format_count(len(constant), "row")
-        print(f"  {dataset}: left out {row_count} with constant gold scores")
+        options.say(f"  {dataset}: left out {row_count} with constant gold scores")
     return [example for example in usable if id(example) not in constant]
 
 
@@ -247,10 +249,10 @@ def _without_validation(path: Path, options: PrepareOptions, is_known: bool) -> 
         reason = f"the data sets contain no question of {options.holdout}"
     else:
         reason = f"no question of {options.holdout} has usable rows; run precompute first"
-    print(f"note: no validation file: {reason}", file=sys.stderr)
+    tell(f"note: no validation file: {reason}")
     if path.is_file() and read_facts(path) is not None:
         path.unlink()
-        print(f"note: removed {path} of an earlier call", file=sys.stderr)
+        tell(f"note: removed {path} of an earlier call")
 
 
 def _note_repeats(file: PlannedFile) -> None:
@@ -261,7 +263,7 @@ def _note_repeats(file: PlannedFile) -> None:
         if (repeated := sum(counts) - len(counts)) > 0:
             share = f"{repeated} of {sum(counts)} {source} rows are repeats"
             note = f"note: {file.path.name}: {share}; {source} has {len(counts)} questions"
-            print(note, file=sys.stderr)
+            tell(note)
 
 
 def _fingerprints(
@@ -297,7 +299,7 @@ def _write(
     write_rows(file.path, file.rows, facts)
     total = len(file.rows)
     shares = ", ".join(f"{source} {count / total:.0%}" for source, count in composition.items())
-    print(f"[{file.split}] Wrote {format_count(total, 'row')} -> {file.path} ({shares})")
+    options.say(f"[{file.split}] Wrote {format_count(total, 'row')} -> {file.path} ({shares})")
     return file.path
 
 
@@ -415,6 +417,7 @@ def _options(args: argparse.Namespace, holdout: Path | None) -> PrepareOptions:
         holdout=holdout,
         val_items=args.val_items,
         blocklist=args.blocklist,
+        say=print,
     )
 
 

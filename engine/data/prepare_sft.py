@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from engine.base import files
-from engine.base.errors import UsageError, guarded
+from engine.base.errors import UsageError, guarded, tell
 from engine.base.quantities import format_count
 from engine.base.typed import to_json
 from engine.data.adapters import Example, get_adapter
@@ -144,7 +144,7 @@ def _load_split(options: SftOptions) -> SftSplit:
         raise UsageError(f"--holdout_size {options.holdout_size} must be at least 0")
     meta_eval = options.meta_eval
     if meta_eval is not None and not meta_eval.is_file():
-        print(f"warning: {meta_eval} does not exist, so no question has answers", file=sys.stderr)
+        tell(f"warning: {meta_eval} does not exist, so no question has answers")
         meta_eval = None
     adapter, sources = get_adapter(options.dataset).pin(options.oss_eval)
     examples = adapter.load(options.oss_eval, None)
@@ -159,11 +159,10 @@ def _load_split(options: SftOptions) -> SftSplit:
     chooser.shuffle(answered)
     size = options.holdout_size if len(answered) >= options.holdout_size else 0
     if not size and options.holdout_size:
-        print(
+        tell(
             f"warning: {len(answered)} questions with answers, fewer than "
             f"--holdout_size {options.holdout_size}: none is held out, and GRPO gets no "
-            "validation file",
-            file=sys.stderr,
+            "validation file"
         )
     train = {
         "all": answered[size:] + unanswered,

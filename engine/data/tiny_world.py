@@ -235,7 +235,12 @@ def _prepare(paths: TinyPaths, seed: int) -> None:
     name, loaded = load_presets(paths.presets).get("tiny")
     # Excerpts would triple the prompt with words that SFT, which has none, never showed the model.
     options = PrepareOptions(
-        paths.processed, seed, only_cached=True, use_contrastive=False, holdout=paths.holdout
+        paths.processed,
+        seed,
+        only_cached=True,
+        use_contrastive=False,
+        holdout=paths.holdout,
+        say=print,
     )
     prepare_preset(name, loaded, options)
 

@@ -1,17 +1,17 @@
-"""``python -m engine.doctor.catalogue [FILE] [--ids]``: the reference of all findings, as Markdown.
+"""``python -m engine.doctor.catalogue docs/findings.md`` writes the reference of findings there.
 
-It is made from the declared kinds of findings and the text rules. ``--ids`` writes the list of
-finding IDs too, by which a config's guard is checked without loading the rules.
+It is made from the declared kinds of findings and the text rules. The list of finding IDs, by which
+a config's guard is checked without loading the rules, is written too.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import pkgutil
 import re
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -190,17 +190,9 @@ def _line(text: str) -> str:
     return f"`{shown}`"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="engine.doctor.catalogue", description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="default: stdout")
-    parser.add_argument("--ids", action="store_true", help=f"also write {IDS.name}")
-    options = parser.parse_args(arguments)
-    if options.ids:
-        IDS.write_text(id_list(), encoding="utf-8")
-    if options.file is None:
-        print(markdown(), end="")
-    else:
-        options.file.write_text(markdown(), encoding="utf-8")
+def main() -> None:
+    Path(sys.argv[1]).write_text(markdown(), encoding="utf-8")
+    IDS.write_text(id_list(), encoding="utf-8")
 
 
 if __name__ == "__main__":

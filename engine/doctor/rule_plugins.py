@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from engine.base.errors import tell
 from engine.base.masking import mask_text
 from engine.base.plugins import load
 from engine.run.finding import Finding
@@ -53,5 +54,5 @@ def text_rule_files() -> tuple[Path, ...]:
 
 @cache
 def warn_once(problem: str) -> None:
-    """Print a problem once, on stderr: stdout may hold JSON."""
-    print(f"warning: {mask_text(' '.join(problem.split()))[:300]}", file=sys.stderr)
+    """Tell of a problem once, on stderr: stdout may hold JSON."""
+    tell(f"warning: {mask_text(' '.join(problem.split()))[:300]}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from contextlib import redirect_stdout
 from pathlib import Path
 
 from engine.base.errors import UsageError
@@ -23,7 +21,7 @@ def with_prepared_files(config: Config, *, dry_run: bool = False) -> Config:
     """Return the config with files that exist: its own two, or those of the preset beside its file.
 
     Those of the preset are written if one is missing, with rows that have gold scores; what is
-    printed meanwhile goes to stderr. UsageError, before anything is written, for a config without
+    said meanwhile goes to stderr. UsageError, before anything is written, for a config without
     a curriculum or of SFT, for one that names two other files of which one is missing, and with
     ``dry_run`` if files would have to be written.
     """
@@ -47,17 +45,13 @@ def with_prepared_files(config: Config, *, dry_run: bool = False) -> Config:
             f"{missing[0]} does not exist; a dry run writes none. {_command(files[0])}"
         )
     if missing:
-        with redirect_stdout(sys.stderr):
-            prepare_preset(
-                name,
-                preset,
-                PrepareOptions(
-                    output_dir=files[0].parent,
-                    only_cached=True,
-                    use_contrastive=bool(config.get("reward_config.use_contrastive")),
-                    holdout=load_presets().holdout,
-                ),
-            )
+        options = PrepareOptions(
+            output_dir=files[0].parent,
+            only_cached=True,
+            use_contrastive=bool(config.get("reward_config.use_contrastive")),
+            holdout=load_presets().holdout,
+        )
+        prepare_preset(name, preset, options)
     return chosen
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.base import files, jsonl
-from engine.base.errors import UsageError, with_advice
+from engine.base.errors import UsageError, tell, with_advice
 from engine.base.records import read_records
 from engine.data.hub_data import fetch
 from engine.data.hub_source import HubData, HubSource
@@ -185,7 +184,7 @@ def examples_of(
         raise UsageError(f"{name}: none of {count:,} rows can be used, {unusable[0]}")
     if unusable:
         share = f"{len(unusable):,} of {count:,} rows are left out"
-        print(f"note: {name}: {share}, {unusable[0]}", file=sys.stderr)
+        tell(f"note: {name}: {share}, {unusable[0]}")
     return [example for _, example in examples.values()]
 
 

@@ -17,7 +17,6 @@ from engine.doctor.catalogue import (
     entries,
     finding_kinds_in,
     id_list,
-    main,
     markdown,
 )
 from engine.doctor.diagnose import diagnose_file
@@ -188,13 +187,3 @@ def test_the_findings_that_the_list_of_defects_names_exist() -> None:
     assert len(meant) > 20
     for id in meant:
         assert any(fnmatch(id, row.id) or row.category == id for row in ROWS), id
-
-
-def test_help_of_the_catalogue_writes_no_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit) as ended:
-        main(["--help"])
-    assert (ended.value.code, list(tmp_path.iterdir())) == (0, [])
-    assert "FILE" in capsys.readouterr().out
