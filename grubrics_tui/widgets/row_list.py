@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import chain
 from typing import Generic, TypeVar
 
 from textual import events
@@ -114,7 +115,7 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
 
     def move(self, count: int) -> None:
         """Move the cursor down by items."""
-        self._place_cursor(self.cursor + count, way=1 if count >= 0 else -1)
+        self._place_cursor(self.cursor + count, upwards=count < 0)
         self._follow_cursor()
         self.changed()
 
@@ -134,9 +135,8 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
             return []
         starts, top = self.starts(width), self.scroll_offset.y
         first = bisect_right(starts, top) - 1
-        rows = self.draw_items(
-            range(first, bisect_left(starts, min(top + room, starts[-1]))), width
-        )
+        end = bisect_left(starts, min(top + room, starts[-1]))
+        rows = self.draw_items(range(first, end), width)
         return [*rows[: self.HEADS], *rows[self.HEADS + top - starts[first] :]]
 
     def render_lines(self, crop: Region) -> list[Strip]:
@@ -144,17 +144,13 @@ class RowList(SpanWidget, ScrollView, Generic[Item]):
             self._strips = None
         return super().render_lines(crop)
 
-    def _place_cursor(self, index: int, *, way: int = 1) -> None:
+    def _place_cursor(self, index: int, *, upwards: bool = False) -> None:
         """Put the cursor on an item, from a heading on to the next item in that direction."""
-        last = len(self.items) - 1
-        target = self.cursor = max(0, min(last, index))
-        for step in (way, -way):
-            index = target
-            while 0 <= index <= last and self.is_heading(self.items[index]):
-                index += step
-            if 0 <= index <= last:
-                self.cursor = index
-                break
+        numbers = range(len(self.items))
+        target = max(0, min(len(numbers) - 1, index))
+        below, above = numbers[target:], numbers[target::-1]
+        order = chain(above, below) if upwards else chain(below, above)
+        self.cursor = next((n for n in order if not self.is_heading(self.items[n])), target)
 
     def _measure(self) -> Sequence[int]:
         """Where the items begin; tells the scrollbar how many rows there are."""
