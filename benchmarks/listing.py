@@ -32,7 +32,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 
-from engine.run.processes import Identity, identify
+from engine.run.identity import Identity
+from engine.run.processes import identify
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
 

@@ -29,7 +29,8 @@ from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
 from engine.run.history.train_log import history, read_steps
-from engine.run.processes import Identity, alive, identify, marked, members, send
+from engine.run.identity import Identity
+from engine.run.processes import alive, identify, marked, members, send
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.run.trust import vouch

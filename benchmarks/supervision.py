@@ -26,7 +26,8 @@ import psutil
 
 from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
-from engine.run.processes import Identity, alive, identify
+from engine.run.identity import Identity
+from engine.run.processes import alive, identify
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 

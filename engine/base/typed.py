@@ -34,8 +34,15 @@ Integer = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 """One that JSON numbers hold exactly, and that a call of the system takes."""
 Number = Annotated[float, Meta(ge=-1e100, le=1e100)]
 """A finite number, whose sums and squares are finite too."""
+Word = Annotated[str, Meta(pattern=r"^[^\0]*\Z")]
+"""A word of a command, or the value of a variable, that the system takes. Not safe to show."""
+Words = Annotated[tuple[Word, ...], Meta()]
+"""A command as it was written. One with a damaged word counts as missing: it would be another."""
+VariableName = Annotated[str, Meta(pattern=r"^[^=\0]+\Z")]
+"""The name of an environment variable."""
 
 _READERS: dict[Any, Callable[[Any], Any]] = {
+    Words: lambda value: _whole(value, Word),
     Line: jsonl.line,
     Text: jsonl.text,
     Location: jsonl.location,
@@ -121,6 +128,12 @@ def _valid_items(items: Any, kind: Any) -> list[Any]:
     return [valid for item in items if (valid := _valid_part(item, kind)) is not UNSET]
 
 
+def _whole(items: Any, kind: Any) -> tuple[Any, ...] | None:
+    """The items if all of them are valid."""
+    valid = _valid_items(items, kind) if isinstance(items, list | tuple) else None
+    return None if valid is None or len(valid) < len(items) else tuple(valid)
+
+
 def _valid_entries(entries: dict[Any, Any], key_kind: Any, kind: Any) -> dict[Any, Any]:
     valid = ((_valid_part(k, key_kind), _valid_part(v, kind)) for k, v in entries.items())
     return {key: value for key, value in valid if key is not UNSET and value is not UNSET}
@@ -135,7 +148,7 @@ def _valid_struct(value: dict[str, Any], kind: type[Struct]) -> Struct | UnsetTy
     }
     try:
         return kind(**fields)
-    except TypeError:  # A field without a default is missing.
+    except (TypeError, ValueError):  # A field without a default is missing, or empty.
         return UNSET
 
 

@@ -169,13 +169,12 @@ def _overwritten_models(subject: Subject) -> Iterator[Check]:
     """A run whose model is overwritten would be resumed with a different model."""
     folder = Path(checkpoint_dir(subject.config)).absolute()
     for info in _other_runs(subject.runs, subject.ahead):
-        manifest = RunDir(subject.runs / info.id).read_manifest()
-        config = manifest.get("config") or {}
-        names = (config.get(key, {}).get("value") for key in _MODEL_KEYS)
+        manifest = RunDir(subject.runs / info.id).read_full_manifest()
+        names = map(manifest.value, _MODEL_KEYS)
         name = jsonl.location(next(filter(None, names), None))
         if name is None:
             continue
-        model = Path(str(manifest.get("cwd") or ""), Path(name).expanduser()).absolute()
+        model = Path(manifest.working_folder, Path(name).expanduser()).absolute()
         if model.is_relative_to(folder):
             message = f"{model}, which this run would overwrite, is the model of run '{info.id}'"
             yield warn(ID, f"{message} ({info.state.word})", _another_folder(subject.config))
@@ -201,8 +200,7 @@ def _find_writer(subject: Subject, model: Path) -> str | None:
 def _checkpoint_folder(run: RunDir) -> Path:
     """Where a run saves its checkpoints."""
     manifest = run.read_manifest()
-    cwd, folder = manifest.get("cwd") or "", manifest.get("checkpoint_dir") or ""
-    return Path(str(cwd), str(folder)).absolute()
+    return Path(manifest.working_folder, manifest.checkpoint_dir or "").absolute()
 
 
 def _checkpoints_of_others(subject: Subject) -> Iterator[Check]:

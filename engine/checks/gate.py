@@ -25,10 +25,10 @@ def require_startable(run: RunDir) -> None:
     load_env_file(env)
     config = load_config(str(run.config), (), {})
     manifest = run.read_manifest()
-    if manifest.get("ray"):
-        env["RAY_ADDRESS"] = manifest["ray"]
-    data = [Path(path) for path in manifest.get("data") or {}]
-    changed = changed_files(manifest, surroundings(Path.cwd(), config.path, data), "data")
+    if manifest.ray:
+        env["RAY_ADDRESS"] = manifest.ray
+    now = surroundings(Path.cwd(), config.path, map(Path, manifest.data))
+    changed = changed_files(manifest.data, now.data)
     if changed:
         raise UsageError(f"{', '.join(changed)} changed while the run was queued. Launch it again")
     require_launchable(config, run.path.parent, ahead=[run.id], env=env)

@@ -10,7 +10,6 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,13 +23,9 @@ from engine.config.load import Config
 from engine.config.scoring import reward_function, tools_code
 from engine.config.sft_compose import sft_values
 from engine.reward.own.files import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS, code_files, input_files
-from engine.run import manifest
 from engine.run.kinds import GRPO, SFT, Kind
+from engine.run.manifest import Setting, Settings
 from engine.run.rundir import RunDir
-
-ManifestConfig = Mapping[str, Mapping[str, Any]]
-"""Value and origin by dotted key, as in a manifest. ``reference`` is true where the value is a
-``${...}`` that refers to a secret."""
 
 
 def training_values(config: Config) -> dict[str, Any]:
@@ -94,33 +89,24 @@ def training_fingerprint(config: Config) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def manifest_config(config: Config, attempt_dir: Path) -> dict[str, dict[str, Any]]:
+def manifest_config(config: Config, attempt_dir: Path) -> dict[str, Setting]:
     """Return every value that the trainer gets, with its origin, as the manifest stores them.
 
     The keys of verl's SFT trainer, whose configuration follows from the config, begin with
     ``verl.``.
     """
     complete = effective(config, attempt_dir)
-    entries = {
-        key: {
-            "value": value,
-            "origin": complete.origins.get(key, "default"),
-            **({"reference": True} if key in config.secret_references else {}),
-        }
+    settings = {
+        key: Setting(value, complete.origins.get(key, "default"), key in config.secret_references)
         for key, value in complete.values.items()
     }
     if config.kind == SFT:
         for key, value in sft_values(config, attempt_dir).items():
-            entries[f"{VERL}{key}"] = {"value": value, "origin": "implied"}
-    return entries
+            settings[f"{VERL}{key}"] = Setting(value, "implied")
+    return settings
 
 
 VERL = "verl."
-
-
-def is_chosen(entry: Mapping[str, Any]) -> bool:
-    """Whether a person set the value of a manifest's entry."""
-    return entry["origin"] not in ("default", "implied")
 
 
 def in_file(config: Config) -> dict[str, Any]:
@@ -131,22 +117,22 @@ def in_file(config: Config) -> dict[str, Any]:
     """
     replaced = {change.key: change.before for change in config.changes}
     run = RunDir(config.path.parent)
-    earlier = manifest.in_file(run.read_manifest()) if run.config == config.path else {}
+    earlier = run.read_manifest().values_in_file if run.config == config.path else {}
     return {**replaced, **earlier}
 
 
 LAUNCHED = "# What this run was launched with. Edits are overwritten; launch a new run instead."
 
 
-def pinned_config(entries: ManifestConfig, comment: str = LAUNCHED) -> str:
-    """Return the YAML of a config with the values of ``entries``, below ``comment``.
+def pinned_config(settings: Settings, comment: str = LAUNCHED) -> str:
+    """Return the YAML of a config with the values of ``settings``, below ``comment``.
 
     Implied values are left out: every attempt computes them again.
     """
     chosen = {
-        key: entry["value"] if entry.get("reference") else _literal(entry["value"])
-        for key, entry in entries.items()
-        if is_chosen(entry)
+        key: setting.value if setting.reference else _literal(setting.value)
+        for key, setting in settings.items()
+        if setting.is_chosen
     }
     return f"{comment}\n" + OmegaConf.to_yaml(OmegaConf.create(unflatten(chosen)))
 

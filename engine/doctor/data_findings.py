@@ -42,9 +42,9 @@ def data_findings(run: RunDir) -> list[Finding]:
 
 
 def _is_as_launched(run: RunDir) -> bool:
-    recorded = run.read_manifest("data").get("data") or {}
+    recorded = run.read_manifest().data
     now = fingerprints(Path(name) for name in recorded)
-    return bool(recorded) and now == {name: facts["sha256"] for name, facts in recorded.items()}
+    return bool(recorded) and now == {name: facts.digest for name, facts in recorded.items()}
 
 
 def _config_findings(config: Config, runs: Path) -> list[Finding]:

@@ -132,10 +132,8 @@ class KnownFindings:
 
 def resumed_step(run: RunDir, attempt: int) -> int:
     """Return the step that an attempt resumes from; 0 for the beginning."""
-    for entry in run.read_manifest("attempts").get("attempts", []):
-        if entry["number"] == attempt:
-            return entry.get("from_step") or 0
-    return 0
+    attempts = run.read_manifest().attempts
+    return next((each.from_step or 0 for each in attempts if each.number == attempt), 0)
 
 
 def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:

@@ -3,7 +3,7 @@ its present values and its name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from engine.run.events import pending_stop, read_stop_offset
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity
 from engine.run.finding_kind import Case
 from engine.run.kinds import SFT
+from engine.run.manifest import Settings, value_of
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
 from engine.run.trainer_settings import key_of
@@ -192,13 +193,13 @@ def fit_fixes(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
 
     An external run keeps all fixes: its config is unknown.
     """
-    config = run.read_manifest().get("config") if findings else None
+    config = run.read_config() if findings else None
     if not config:
         return list(findings)
     return [_fitted(finding, config, run) for finding in findings]
 
 
-def _fitted(finding: Finding, config: Mapping[str, Any], run: RunDir) -> Finding:
+def _fitted(finding: Finding, config: Settings, run: RunDir) -> Finding:
     return replace(
         finding,
         fixes=tuple(_fixes(finding.fixes, config, run)),
@@ -212,7 +213,7 @@ def _needs_gold(fix: Fix, run: RunDir) -> bool:
     return to_rubrics and not has_gold(run)
 
 
-def _fixes(fixes: Sequence[Fix], config: Mapping[str, Any], run: RunDir) -> Iterator[Fix]:
+def _fixes(fixes: Sequence[Fix], config: Settings, run: RunDir) -> Iterator[Fix]:
     for fix in fixes:
         is_known = all(_is_known(change, config) for change in fix.changes)
         if is_known and not _needs_gold(fix, run):
@@ -221,9 +222,9 @@ def _fixes(fixes: Sequence[Fix], config: Mapping[str, Any], run: RunDir) -> Iter
             yield replace(fix, title=title, changes=changes)
 
 
-def _continued(change: Change, config: Mapping[str, Any]) -> Change:
+def _continued(change: Change, config: Settings) -> Change:
     """Return the change, based on the run's value if that is already beyond the proposed one."""
-    now, after = config.get(change.key, {}).get("value"), change.after
+    now, after = value_of(config, change.key), change.after
     if not isinstance(now, int | float) or not isinstance(after, int | float):
         return change
     if change.key in _LOWERED and now <= after:
@@ -234,7 +235,7 @@ def _continued(change: Change, config: Mapping[str, Any]) -> Change:
     return change
 
 
-def _is_known(change: Change, config: Mapping[str, Any]) -> bool:
+def _is_known(change: Change, config: Settings) -> bool:
     if change.kind != "config":
         return True
     return change.key in config or is_open(change.key, config)
@@ -242,13 +243,12 @@ def _is_known(change: Change, config: Mapping[str, Any]) -> bool:
 
 def has_gold(run: RunDir) -> bool:
     """Return whether the rubric reward can score the data: the first row has gold scores."""
-    manifest = run.read_manifest()
-    row = _first_row(Path(manifest.get("cwd") or ""), manifest)
+    manifest = run.read_full_manifest()
+    row = _first_row(manifest.working_folder, manifest.value("data.train_files"))
     return row is not None and {"prompt", "extra_info"} <= row.keys() and not row_problem(row)
 
 
-def _first_row(cwd: Path, manifest: dict[str, Any]) -> dict[str, Any] | None:
-    files = (manifest.get("config") or {}).get("data.train_files", {}).get("value")
+def _first_row(cwd: Path, files: Any) -> dict[str, Any] | None:
     first = files[0] if isinstance(files, list) and files else files
     try:
         batches = pq.ParquetFile(cwd / Path(str(first)).expanduser()).iter_batches(1)

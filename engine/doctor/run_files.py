@@ -17,7 +17,6 @@ from engine.logs.formats.pattern import is_pattern
 from engine.run.events import Event
 from engine.run.finding import Change, Evidence, Finding, Fix
 from engine.run.finding_kind import Case
-from engine.run.kinds import COMMAND
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
 
@@ -172,11 +171,11 @@ def _unread_metrics(run: RunDir, state: RunState) -> list[Finding]:
         return []
     if not state.has_ended and time.time() - state.started < _LATE_S:
         return []
-    manifest = run.read_manifest("kind", "metrics", "cwd")
-    given = jsonl.line(manifest.get("metrics"))
-    if manifest.get("kind") != COMMAND or not given or run.train_log.exists():
+    manifest = run.read_manifest()
+    given = manifest.metrics
+    if not manifest.is_command or not given or run.train_log.exists():
         return []
-    problem = _problem(given, Path(jsonl.line(manifest.get("cwd")) or "."))
+    problem = _problem(given, manifest.working_folder)
     evidence = Evidence(f"--metrics {given}: {problem}", str(run.manifest))
     return [
         KINDS["config_error.metrics_not_read"].finding(

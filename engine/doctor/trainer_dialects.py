@@ -24,7 +24,7 @@ from engine.base.yaml_files import read_table
 from engine.doctor.text.facts import Phase
 from engine.run.finding import Change, Finding, Fix
 from engine.run.fixes import ACTOR
-from engine.run.kinds import COMMAND, GRPO
+from engine.run.kinds import GRPO
 from engine.run.rundir import RunDir
 from engine.run.trainer_settings import SETTINGS, key_of
 
@@ -160,7 +160,7 @@ def is_ours(path: Path) -> bool:
     attempt, run = path.parent, RunDir(path.parent.parent)
     if not attempt.name.startswith("attempt_") or not run.manifest.is_file():
         return False
-    return run.read_manifest("kind").get("kind") != COMMAND
+    return not run.is_command
 
 
 def read_ends(path: Path) -> bytes:

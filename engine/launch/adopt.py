@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.masking import holds_secret, mask_data, mask_text, mask_words
-from engine.base.typed import to_json
 from engine.config.keys import flatten
 from engine.launch.command import command_manifest, program_name, run_stem
 from engine.launch.launcher import choose_directory, start_run
@@ -24,10 +23,10 @@ from engine.logs.formats.pattern import PatternFormat, is_pattern
 from engine.run.host.programs import own_module
 from engine.run.host.running_program import RunningProgram, held_gpus, read_program
 from engine.run.host.system import open_gpus
+from engine.run.manifest import Adopted, FullManifest, Setting
 from engine.run.notes import MOST_TAGS, add_tags, is_tag
 from engine.run.rundir import RunDir, run_ids
 from engine.run.state import observed_state
-from engine.supervise.adopted import Adopted, read_adopted
 from engine.supervise.hosts import find_host
 
 _HEAD = 4 * 1024 * 1024
@@ -67,8 +66,8 @@ class Adoption:
             "run": self.directory.name,
             "dir": str(self.directory),
             "pid": process.pid if process else None,
-            "path": str(self.adopted.path) if self.adopted.path else None,
-            "logs": [str(log) for log in self.adopted.logs],
+            "path": self.adopted.path,
+            "logs": list(self.adopted.logs),
             "argv": list(self.argv),
             "gpus": list(self.gpus),
         }
@@ -128,7 +127,7 @@ def _of_process(
         directory=choose_directory(runs, name, run_stem(program_name(program.argv))),
         adopted=Adopted(
             process=program.identity,
-            logs=tuple(log.resolve() for log in logs) or program.logs,
+            logs=tuple(map(str, [log.resolve() for log in logs] or program.logs)),
             started=program.started,
         ),
         argv=tuple(mask_words(program.argv)),
@@ -161,8 +160,8 @@ def _of_files(
     return Adoption(
         directory=choose_directory(runs, name, stem),
         adopted=Adopted(
-            path=log.path,
-            logs=() if console is None or is_metrics else (console,),
+            path=str(log.path),
+            logs=() if console is None or is_metrics else (str(console),),
             started=about.started,
         ),
         argv=(str(given),),
@@ -176,7 +175,7 @@ def _of_files(
 def _require_new(adopted: Adopted, runs: Path) -> None:
     """Raise UsageError if a run follows the same, or has followed it to its end."""
     for run in (RunDir(runs / name) for name in run_ids(runs)):
-        if not run.is_command or (other := read_adopted(run)) is None:
+        if not run.is_command or (other := run.read_manifest().adopted) is None:
             continue
         is_same = (adopted.process, adopted.path) == (other.process, other.path)
         if is_same and not observed_state(run).has_ended:
@@ -190,7 +189,7 @@ def _require_new(adopted: Adopted, runs: Path) -> None:
 
 def _require_room(adoption: Adoption) -> None:
     """Raise UsageError if the disk has no room for the copies of the logs."""
-    size = sum(log.stat().st_size for log in adoption.adopted.logs if log.exists())
+    size = sum(log.stat().st_size for log in map(Path, adoption.adopted.logs) if log.exists())
     root = next(path for path in adoption.directory.absolute().parents if path.exists())
     free = shutil.disk_usage(root).free
     if size > free:
@@ -200,8 +199,7 @@ def _require_room(adoption: Adoption) -> None:
         )
 
 
-def _manifest(adoption: Adoption) -> Mapping[str, Any]:
-    adopted = adoption.adopted
+def _manifest(adoption: Adoption) -> FullManifest:
     devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, adoption.gpus))} if adoption.gpus else {}
     return command_manifest(
         adoption.directory.name,
@@ -209,22 +207,15 @@ def _manifest(adoption: Adoption) -> Mapping[str, Any]:
         own_module("engine.supervise.adopted_follower", str(adoption.directory.absolute())),
         adoption.cwd,
         program_name(adoption.argv),
-        adopted={
-            "path": str(adopted.path) if adopted.path else None,
-            "logs": [str(log) for log in adopted.logs],
-            "process": to_json(adopted.process),
-            "started": adopted.started,
-        },
+        adopted=adoption.adopted,
         # The folder of the program may vanish; that of the run stays.
         cwd=str(adoption.cwd if os.access(adoption.cwd, os.X_OK) else Path.cwd()),
         variables=devices,
         metrics=adoption.metrics,
         format=adoption.log_format,
-        total_steps=None,
         gpus=len(adoption.gpus),
-        queue=None,
         config={
-            key: {"value": value, "origin": "file"}
+            key: Setting(value, "file")
             for key, value in mask_data(dict(flatten(adoption.about.config))).items()
         },
     )

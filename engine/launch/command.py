@@ -31,10 +31,18 @@ from engine.run.host.gpus import ALL, Shortage, choose, read_devices, visible
 from engine.run.host.surroundings import surroundings
 from engine.run.host.system import open_gpus
 from engine.run.kinds import COMMAND
+from engine.run.manifest import (
+    AttemptRecord,
+    FullManifest,
+    PipelineRecord,
+    Setting,
+    Settings,
+    Ticket,
+)
 from engine.run.marks import new_mark
 from engine.run.registry import ActiveRuns
 from engine.run.rundir import RunDir
-from engine.supervise.queue import Start, Ticket
+from engine.supervise.queue import Start
 from engine.supervise.slurm_jobs import follower_argv, parse_options, submitted_argv
 
 _SCRIPT = re.compile(r"[\w./~-]+\.(?:py|sh)")
@@ -64,9 +72,9 @@ class CommandPlan:
     """The key of the format of the console or the metrics; None: detected."""
     slurm: tuple[str, ...] = ()
     """Options of sbatch; empty: this machine executes the command."""
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The settings of guard and supervision that were chosen, as a manifest has them."""
-    pipeline: Mapping[str, Any] | None = None
+    settings: Settings = field(default_factory=dict)
+    """The settings of guard and supervision that were chosen."""
+    pipeline: PipelineRecord | None = None
     """The stages of a pipeline, which the command launches."""
     total_steps: int | None = None
     """How many steps the command takes, if that is known before it starts."""
@@ -95,7 +103,7 @@ def plan_command(
     metrics: str | None = None,
     log_format: str | None = None,
     slurm: Sequence[str] = (),
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    settings: Settings | None = None,
     given: Mapping[str, str] | None = None,
 ) -> CommandPlan:
     """Plan a run of ``argv`` in the folder ``cwd``, with ``gpus`` GPUs (default: all visible ones).
@@ -147,21 +155,19 @@ def plan_command_again(
     Nothing is written. UsageError like ``plan_command``, and for a run that was not launched by
     ``run``, or whose command holds a secret, which no file of a run keeps.
     """
-    manifest = run.read_manifest()
-    attempts = manifest.get("attempts") or [{}]
-    argv: list[str] = attempts[0].get("argv") or []
-    if manifest.get("kind") != COMMAND:
+    manifest = run.read_full_manifest()
+    argv: Sequence[str] = manifest.attempts[0].argv if manifest.attempts else ()
+    if not manifest.is_command:
         raise UsageError(
             f"run '{run.id}' has a config. To launch it again: grubrics-tui launch --from {run.id}"
         )
-    if "adopted" in manifest:
+    if manifest.adopted is not None:
         run.require_config()
-    if pipeline := manifest.get("pipeline"):
+    if pipeline := manifest.pipeline:
         raise UsageError(
-            f"run '{run.id}' is a pipeline. To run it again: "
-            f"grubrics-tui pipeline {pipeline.get('file')}"
+            f"run '{run.id}' is a pipeline. To run it again: grubrics-tui pipeline {pipeline.file}"
         )
-    slurm, cwd = manifest.get("slurm") or (), manifest.get("cwd")
+    slurm, cwd = manifest.slurm, manifest.cwd
     if slurm and "--" in argv:
         argv = submitted_argv(argv)
     if not argv or cwd is None:
@@ -171,9 +177,7 @@ def plan_command_again(
             f"the command of run '{run.id}' holds a secret, which no file keeps. Give the whole "
             f"command: grubrics-tui run -- {format_command(argv)}"
         )
-    variables: dict[str, str] = manifest.get("variables") or {}
-    chose_gpus = _DEVICES in variables or bool(manifest.get("queue"))
-    settings: dict[str, dict[str, Any]] = manifest.get("config") or {}
+    chose_gpus = _DEVICES in manifest.variables or manifest.queue is not None
     return plan_command(
         [*argv, *added],
         runs,
@@ -181,12 +185,12 @@ def plan_command_again(
         cwd=Path(cwd),
         after=after,
         queue=queue,
-        gpus=manifest.get("gpus") if chose_gpus else None,
-        metrics=manifest.get("metrics"),
-        log_format=manifest.get("format"),
+        gpus=manifest.gpus if chose_gpus else None,
+        metrics=manifest.metrics,
+        log_format=manifest.format,
         slurm=slurm,
-        settings=settings,
-        given={name: value for name, value in variables.items() if name != _DEVICES},
+        settings=manifest.config,
+        given={name: value for name, value in manifest.variables.items() if name != _DEVICES},
     )
 
 
@@ -200,22 +204,22 @@ def launch_command(plan: CommandPlan) -> RunDir:
     return start_run(plan.directory, lambda: _manifest(plan), argv=argv)
 
 
-def _manifest(plan: CommandPlan) -> dict[str, Any]:
+def _manifest(plan: CommandPlan) -> FullManifest:
     return command_manifest(
         plan.directory.name,
         plan.shown_argv,
         plan.executed(plan.shown_argv),
         plan.cwd,
-        (plan.pipeline or {}).get("name") or program_name(plan.argv),
+        plan.pipeline.name if plan.pipeline else program_name(plan.argv),
         cwd=str(plan.cwd),
         variables=dict(plan.variables),
         metrics=plan.metrics,
         format=plan.log_format,
         total_steps=plan.total_steps,
         gpus=plan.gpus,
-        queue=plan.ticket.to_json() if plan.ticket else None,
-        slurm=list(plan.slurm) or None,
-        **({"pipeline": plan.pipeline} if plan.pipeline else {}),
+        queue=plan.ticket,
+        slurm=plan.slurm,
+        pipeline=plan.pipeline,
         config=dict(plan.settings),
     )
 
@@ -227,28 +231,28 @@ def command_manifest(
     folder: Path,
     title: str,
     **fields: Any,
-) -> dict[str, Any]:
+) -> FullManifest:
     """The manifest of a run without a config: its ``argv`` in ``folder``, for which its supervisor
-    starts ``executed``; the ``title`` that lists show, and other ``fields``, the config last."""
+    starts ``executed``; the ``title`` that lists show, and other ``fields``."""
     now, program = time.time(), argv[0]
     parts = surroundings(folder, None, [])
     # The packages of this interpreter say nothing about those of the program.
     found = program_snapshot(str(folder / program) if os.sep in program else program)
-    return {
-        "v": 1,
-        "id": run_id,
-        "mark": new_mark(),
-        "name": run_id,
-        "kind": COMMAND,
-        "argv": list(argv),
-        "created": now,
-        "changes": [],
-        **({"environment": found} if found else {}),
-        **{name: parts[name] for name in ("git", "hardware")},
-        "attempts": [{"number": 1, "started": now, "argv": list(executed)}],
-        "recipe": title,
+    return FullManifest(
+        v=1,
+        id=run_id,
+        mark=new_mark(),
+        name=run_id,
+        kind=COMMAND,
+        argv=tuple(argv),
+        created=now,
+        environment=found or {},
+        git=parts.git,
+        hardware=parts.hardware,
+        attempts=[AttemptRecord(number=1, started=now, argv=tuple(executed))],
+        recipe=title,
         **fields,
-    }
+    )
 
 
 def _given_variables() -> dict[str, str]:
@@ -324,8 +328,8 @@ class CommandSections(Section):
     """Nothing is known of a command's checkpoints, so a stop waits for none."""
 
 
-def read_settings(stop_on: str | None, overrides: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """The settings as a manifest has them, with only those that were chosen.
+def read_settings(stop_on: str | None, overrides: Sequence[str]) -> Settings:
+    """The settings of guard and supervision, with only those that were chosen.
 
     ``stop_on`` are names of findings, separated by commas, on which the guard stops the run.
     UsageError for an unknown key or an invalid value.
@@ -348,7 +352,7 @@ def read_settings(stop_on: str | None, overrides: Sequence[str]) -> dict[str, di
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"{key}={first['input']!r}: {first['msg']}") from error
-    settings = {key: {"value": value, "origin": "cli"} for key, value in chosen.items()}
+    settings = {key: Setting(value, "cli") for key, value in chosen.items()}
     if any(key.startswith("guard.") for key in chosen):
-        settings.setdefault("guard.stop_at_once", {"value": True, "origin": "default"})
+        settings.setdefault("guard.stop_at_once", Setting(True, "default"))
     return settings

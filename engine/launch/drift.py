@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from engine.config.load import Config
 from engine.config.places import data_files
 from engine.run.host.surroundings import changes, surroundings
@@ -26,9 +28,9 @@ def find_drift(run: RunDir, config: Config) -> list[Change]:
     Data files that ``config`` does not use are left out.
     """
     manifest, used = run.read_manifest(), {str(path) for path in data_files(config)}
-    data = {path: facts for path, facts in (manifest.get("data") or {}).items() if path in used}
-    before = {**manifest, "data": data}
-    paths = {part: [Path(name) for name in before.get(part) or ()] for part in _FILES}
+    data = {path: facts for path, facts in manifest.data.items() if path in used}
+    before = replace(manifest, data=data)
+    paths = {part: [Path(name) for name in before.files(part)] for part in _FILES}
     return select_drift(changes(before, surroundings(Path.cwd(), None, **paths)))
 
 

@@ -31,13 +31,11 @@ def main() -> None:
     run = RunDir(Path(sys.argv[1]))
     detach()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # A shutdown need not wait for it.
-    manifest = run.read_manifest()
-    settings = GuardSettings.from_manifest(manifest)
-    attempts = manifest.get("attempts", [])
+    settings, attempts = GuardSettings.of(run.read_config()), run.read_manifest().attempts
     if not settings.is_on or not attempts:
         return
     with contextlib.suppress(FileNotFoundError), _guard_lock(run):
-        _guard(run, settings, attempts[-1]["number"])
+        _guard(run, settings, attempts[-1].number)
 
 
 def _guard(run: RunDir, settings: GuardSettings, attempt: int) -> None:

@@ -126,7 +126,7 @@ def _run_command(run: RunDir, command: tuple[str, ...], notice: str) -> None:
     """Run without a shell, in the folder of the launch, with the notice in the environment."""
     subprocess.run(
         command,
-        cwd=run.read_manifest().get("cwd"),
+        cwd=run.read_manifest().cwd,
         env={**os.environ, "GRUBRICS_FINDING": notice},
         stdin=subprocess.DEVNULL,
         check=True,

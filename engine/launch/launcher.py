@@ -12,11 +12,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO
 
-from engine.base import files, jsonl
+from msgspec import structs
+
+from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.quantities import format_stamp
+from engine.base.typed import to_json
 from engine.checks.check import Check
 from engine.config.compose import deterministic_variables
 from engine.config.executed import require_own_code
@@ -40,6 +43,14 @@ from engine.run.events import log_event
 from engine.run.guard_settings import GuardSettings
 from engine.run.host.programs import own_module, scope_prefix, typed_words
 from engine.run.host.surroundings import surroundings
+from engine.run.manifest import (
+    AttemptRecord,
+    FullManifest,
+    Override,
+    Parent,
+    Ticket,
+    WandbNames,
+)
 from engine.run.marks import mark_of, new_mark, place_of
 from engine.run.processes import alive, end_members
 from engine.run.rundir import (
@@ -52,22 +63,12 @@ from engine.run.rundir import (
 from engine.run.staging import new_staging, remove_abandoned
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.run.trust import vouch
-from engine.supervise.queue import Ticket
 from engine.supervise.ray_jobs import follower_argv
 
 _HANDSHAKE_S = 20.0
 
 GATE = own_module("engine.checks.gate")
 """Precedes the trainer's command of a queued run: what was checked may have changed meanwhile."""
-
-
-@dataclass(frozen=True)
-class Parent:
-    """The run that another one derives from: by a fix (``fix``), a ``reproduction``, or a launch
-    of its config (``relaunch``)."""
-
-    run: str
-    relation: Literal["fix", "reproduction", "relaunch"]
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,9 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
     """
     require_own_code(launch_plan.config)
 
-    def keep(run: RunDir, contents: Mapping[str, Any]) -> None:
+    def keep(run: RunDir, contents: FullManifest) -> None:
         """Write the values of the launch, and copies of the reward function and the data."""
-        files.write_atomic(run.config, pinned_config(contents["config"]))
+        files.write_atomic(run.config, pinned_config(contents.config))
         if function := reward_function(launch_plan.config):
             keep_code(function, run.code)
             keep_inputs(function, run.code)
@@ -151,12 +152,12 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
     return start_run(launch_plan.directory, lambda: manifest(launch_plan), keep)
 
 
-AddFiles = Callable[[RunDir, Mapping[str, Any]], None]
+AddFiles = Callable[[RunDir, FullManifest], None]
 
 
 def start_run(
     directory: Path,
-    describe: Callable[[], Mapping[str, Any]],
+    describe: Callable[[], FullManifest],
     add_files: AddFiles = lambda run, contents: None,
     argv: Sequence[str] | None = None,
 ) -> RunDir:
@@ -217,7 +218,7 @@ def start_supervisor(run: RunDir, variables: Mapping[str, str] | None = None) ->
         ):
             if observed_state(run).state == "lost":
                 break
-            if GuardSettings.from_manifest(run.read_manifest()).is_on:
+            if GuardSettings.of(run.read_config()).is_on:
                 try:
                     _start_detached(run, "engine.launch.guard", errors, {})
                 except OSError as error:  # The run continues without it.
@@ -260,7 +261,7 @@ def _run(run: RunDir, command: Sequence[str], log: IO[bytes], variables: Mapping
     return done.returncode
 
 
-def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -> RunDir:
+def _create(directory: Path, contents: FullManifest, add_files: AddFiles) -> RunDir:
     root = directory.parent
     if not root.is_dir():
         root.mkdir(parents=True, exist_ok=True)
@@ -272,23 +273,23 @@ def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -
         run = RunDir(staging)
         files.make_folder(run.attempt(1).path)
         add_files(run, contents)
-        jsonl.write_json(run.manifest, {"folder": place_of(run, directory), **contents})
+        run.write_manifest(structs.replace(contents, folder=place_of(run, directory)))
         write_state(
             run,
             RunState(
-                "queued" if contents["queue"] else "starting",
+                "queued" if contents.queue else "starting",
                 heartbeat=time.time(),
-                total_steps=contents["total_steps"],
+                total_steps=contents.total_steps,
             ),
         )
-        log_event(run, "config", changes=contents["changes"])
-        for path, fingerprint in (contents.get("data") or {}).items():
-            copy = find_copy(run, path, fingerprint)
+        log_event(run, "config", changes=to_json(contents.changes))
+        for path, facts in contents.data.items():
+            copy = find_copy(run, path, facts)
             kept = {} if copy is None else {"copy": str(copy.relative_to(run.path.absolute()))}
-            log_event(run, "dataset", path=path, **fingerprint, **kept)
-        if contents.get("drift"):
-            log_event(run, "drift", since=contents["parent"], changes=contents["drift"])
-        for message in contents.get("warnings") or ():
+            log_event(run, "dataset", path=path, **to_json(facts), **kept)
+        if contents.drift:
+            log_event(run, "drift", since=to_json(contents.parent), changes=contents.drift)
+        for message in contents.warnings:
             log_event(run, "warning", message=message)
         staging.rename(directory)
     except BaseException:
@@ -299,58 +300,57 @@ def _create(directory: Path, contents: Mapping[str, Any], add_files: AddFiles) -
     return run
 
 
-def manifest(launch_plan: LaunchPlan) -> dict[str, Any]:
+def manifest(launch_plan: LaunchPlan) -> FullManifest:
     """The self-description of a run, written before its first step."""
     config, ticket, now = launch_plan.config, launch_plan.ticket, time.time()
     ends, function = short_keys(config), reward_function(config)
-    data = [path for path in data_files(config) if path.is_file()]
     run = RunDir(launch_plan.directory.absolute())
     trainer = pinned_argv(config.kind, run.config)
-    entries = manifest_config(config, run.attempt(1).path.resolve())
+    settings = manifest_config(config, run.attempt(1).path.resolve())
     gate = GATE if ticket else ()
     if launch_plan.ray:
         trainer = follower_argv(launch_plan.ray, trainer)
-    return {
-        "v": 1,
-        "id": launch_plan.run_id,
-        "mark": new_mark(),
-        "name": launch_plan.run_id,
-        "recipe": config.name,
-        "config_path": str(config.path),
-        "kind": config.kind.name,
-        "description": config.get("grubrics.description"),
-        "argv": list(launch_plan.argv),
-        "cwd": str(Path.cwd()),
-        "variables": dict(launch_plan.variables),
-        "created": now,
-        "fingerprint": training_fingerprint(config),
-        "changes": [{**asdict(change), "end": ends[change.key]} for change in config.changes],
-        "in_file": in_file(config),
-        **surroundings(
-            Path.cwd(),
-            config.path,
-            data,
-            code_files(function),
-            _base_model(config, ticket),
-            input_files(function),
-            tools_code(config),
-        ),
-        "world_size": _world_size(config),
-        "seeds": {key: item["value"] for key, item in entries.items() if key.endswith("seed")},
-        "deterministic": deterministic_variables(config, os.environ) or None,
-        "total_steps": launch_plan.total_steps,
-        "checkpoint_dir": checkpoint_dir(config),
-        "parent": asdict(launch_plan.parent) if launch_plan.parent else None,
-        "drift": list(launch_plan.drift),
-        "warnings": list(launch_plan.warnings),
-        "queue": ticket.to_json() if ticket else None,
-        "ray": launch_plan.ray,
-        "wandb": {"name": wandb_name(config, now), "group": launch_plan.group},
+    parts = surroundings(
+        Path.cwd(),
+        config.path,
+        [path for path in data_files(config) if path.is_file()],
+        code_files(function),
+        _base_model(config, ticket),
+        input_files(function),
+        tools_code(config),
+    )
+    return FullManifest(
+        **structs.asdict(parts),
+        v=1,
+        id=launch_plan.run_id,
+        mark=new_mark(),
+        name=launch_plan.run_id,
+        recipe=config.name,
+        config_path=str(config.path),
+        kind=config.kind.name,
+        description=config.get("grubrics.description"),
+        argv=launch_plan.argv,
+        cwd=str(Path.cwd()),
+        variables=dict(launch_plan.variables),
+        created=now,
+        fingerprint=training_fingerprint(config),
+        changes=[Override(**asdict(each), end=ends[each.key]) for each in config.changes],
+        in_file=in_file(config),
+        world_size=_world_size(config),
+        seeds={key: each.value for key, each in settings.items() if key.endswith("seed")},
+        deterministic=deterministic_variables(config, os.environ),
+        total_steps=launch_plan.total_steps,
+        checkpoint_dir=checkpoint_dir(config),
+        parent=launch_plan.parent,
+        drift=list(launch_plan.drift),
+        warnings=list(launch_plan.warnings),
+        queue=ticket,
+        ray=launch_plan.ray,
+        wandb=WandbNames(wandb_name(config, now), launch_plan.group),
         # The trainer reads the config of the launch: the file may be edited while the run waits.
-        "attempts": [{"number": 1, "started": now, "argv": [*gate, *trainer]}],
-        # Last, because it is large: lists read a manifest only up to it.
-        "config": entries,
-    }
+        attempts=[AttemptRecord(number=1, started=now, argv=(*gate, *trainer))],
+        config=settings,
+    )
 
 
 def _world_size(config: Config) -> int:

@@ -19,7 +19,7 @@ from engine.launch.resume import resume_step
 from engine.run.categories import find_category
 from engine.run.finding import Finding, flattened
 from engine.run.history.reward_records import Key, RewardRecord, RewardRecords
-from engine.run.manifest import parent_phrase, values_of
+from engine.run.manifest import values_of
 from engine.run.rundir import Attempt, RunDir, check_id
 from engine.run.state import RunState, describe, observed_state
 from engine.run.trust import UntrustedError
@@ -31,11 +31,11 @@ class Lineage:
     """The parent of a run, followed as it grows."""
 
     def __init__(self, run: RunDir) -> None:
-        manifest = run.read_manifest()
-        parent = manifest.get("parent") or {}
-        self._relation, self._phrase = parent.get("relation"), parent_phrase(manifest)
+        parent = run.read_manifest().parent
+        self._relation = parent.relation if parent else ""
+        self._phrase = parent.phrase if parent else ""
         try:
-            sibling = RunDir(run.path.parent / check_id(parent.get("run", "")))
+            sibling = RunDir(run.path.parent / check_id(parent.run if parent else ""))
         except UsageError:
             sibling = run
         is_there = sibling.path != run.path and sibling.manifest.is_file()
@@ -132,9 +132,9 @@ class Comparison:
 
 def compare_small(run: RunDir, small: RunDir) -> Comparison:
     """Compare a run with its small run, which has ended."""
-    manifest = run.read_manifest()
-    own = [*(manifest.get("code") or {}), *(manifest.get("tools") or {})]
-    if data_class := values_of(manifest).get("data.custom_cls.path"):
+    manifest = run.read_full_manifest()
+    own = [*manifest.code, *manifest.tools]
+    if data_class := manifest.value("data.custom_cls.path"):
         own.append(str(data_class))
     try:
         is_resumable = resume_step(run) > 0
@@ -145,7 +145,7 @@ def compare_small(run: RunDir, small: RunDir) -> Comparison:
         "steps": [observed_state(one).step or 0 for one in (run, small)],
     }
     return Comparison(
-        values_of(small.read_manifest()),
+        values_of(small.read_config()),
         tuple(own),
         _missed_rows(run, small),
         " and ".join(

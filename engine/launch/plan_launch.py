@@ -14,11 +14,11 @@ from engine.checks.complete_change import with_overrides
 from engine.config.load import Config
 from engine.config.places import checkpoint_dir
 from engine.launch.drift import describe_drift, find_drift
-from engine.launch.launcher import LaunchPlan, Parent, choose_directory, launch, plan, trainer_argv
+from engine.launch.launcher import LaunchPlan, choose_directory, launch, plan, trainer_argv
 from engine.launch.queueing import ticket
 from engine.launch.rerun import config_of, config_of_source, require_launch_folder
+from engine.run.manifest import Parent, Ticket
 from engine.run.rundir import RunDir
-from engine.supervise.queue import Ticket
 
 _DEVICE = re.compile(r"(?P<kind>cpu|cuda)(?::(?P<gpus>\d+(?:,\d+)*))?")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -185,7 +185,7 @@ def plan_launch(
         planned = plan(config, name, runs, ticket, ray, variables=variables)
         reason = folder_objection(config, runs)
         return planned if reason is None else _with_own_folder(planned, reason)
-    both = {**(again.read_manifest().get("variables") or {}), **(variables or {})}
+    both = {**again.read_manifest().variables, **(variables or {})}
     parent = Parent(again.id, "relaunch")
     drift = find_drift(again, config)
     line = describe_drift(f"run '{again.id}'", drift)

@@ -11,11 +11,12 @@ from engine.base.errors import UsageError
 from engine.config.load import Config
 from engine.run.host import gpus
 from engine.run.host.system import open_gpus
+from engine.run.manifest import Ticket
 from engine.run.registry import ActiveRuns
 from engine.run.rundir import RunDir, find_run
 from engine.run.state import observed_state
 from engine.supervise.hosts import find_host
-from engine.supervise.queue import Ticket, end_phrase
+from engine.supervise.queue import end_phrase
 
 
 def ticket(
@@ -61,7 +62,7 @@ def ahead(ticket: Ticket, runs: Path) -> list[str]:
     run = ticket.after
     while run is not None and run not in names:
         names.append(run)
-        earlier = Ticket.from_manifest(RunDir(runs / run).read_manifest())
+        earlier = RunDir(runs / run).read_manifest().queue
         run = earlier.after if earlier else None
     if ticket.turn and not ticket.gpus:
         names += [name for name in ActiveRuns(runs).read() if name not in names]

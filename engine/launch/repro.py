@@ -20,7 +20,7 @@ from engine.config.load import Config
 from engine.config.steps import step_plan
 from engine.config.unread import read_keys
 from engine.data.contract import open_parquet, write_table
-from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
+from engine.launch.launcher import LaunchPlan, free_name, launch, plan
 from engine.launch.lineage import named_values
 from engine.launch.rerun import config_of, require_launch_folder
 from engine.launch.rescore import PickedStep, pick_step, row_key
@@ -28,6 +28,7 @@ from engine.launch.shrink import Size, shrink_config
 from engine.reward.scoring import question_of
 from engine.run.finding import Change, Finding
 from engine.run.host.surroundings import edited_complaint
+from engine.run.manifest import Parent
 from engine.run.rundir import RunDir
 
 STEPS, BATCH = 5, 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.base.errors import UsageError, unknown_name
@@ -13,15 +13,16 @@ from engine.checks.check import Check, warn
 from engine.checks.complete_change import Refusal, as_overrides, complete, with_overrides
 from engine.checks.preflight import require_launchable
 from engine.config.config_files import config_names, find_config
-from engine.config.frozen import ManifestConfig, is_chosen, manifest_config
+from engine.config.frozen import manifest_config
 from engine.config.load import ENVIRONMENT_KEYS, Config, load_config
 from engine.config.places import checkpoint_dir
-from engine.launch.launcher import LaunchPlan, Parent, free_name, launch, plan
+from engine.launch.launcher import LaunchPlan, free_name, launch, plan
 from engine.launch.queueing import ahead, ticket
 from engine.run.events import ask_stop
 from engine.run.finding import Change
 from engine.run.host.surroundings import edited_complaint
 from engine.run.kinds import KINDS
+from engine.run.manifest import Parent, Settings
 from engine.run.rundir import RunDir, find_run, folder_names, run_id_of, run_ids
 from engine.run.state import observed_state
 from engine.run.trust import require
@@ -55,7 +56,7 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
     """
     require_launch_folder(run)
     manifest, root = run.read_manifest(), run.path.parent
-    waits, ray = not observed_state(run).has_ended, manifest.get("ray")
+    waits, ray = not observed_state(run).has_ended, manifest.ray
     if waits and ray:
         raise UsageError(
             f"run '{run.id}' is still running on a Ray cluster, which has no queue. "
@@ -75,7 +76,7 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
         ticket=ticket(changed, root, after=None, turn=waits),
         ray=ray,
         parent=Parent(run.id, "fix"),
-        variables={**(manifest.get("variables") or {}), **added},
+        variables={**manifest.variables, **added},
     )
     return Rerun(run, planned, completed)
 
@@ -134,7 +135,7 @@ def config_of(run: RunDir) -> Config:
             f"{run.config}: the run's config is missing, so the run cannot be launched again"
         )
     config = load_config(str(run.config), (), {})
-    return replace(config, name=str(run.read_manifest().get("recipe") or config.name))
+    return replace(config, name=run.read_manifest().recipe or config.name)
 
 
 def config_of_source(
@@ -167,8 +168,8 @@ def require_launch_folder(run: RunDir) -> None:
     Also for a run that is not trusted.
     """
     require(run, executes=True)
-    cwd = run.read_manifest().get("cwd")
-    if cwd and Path(str(cwd)) != Path.cwd():
+    cwd = run.read_manifest().cwd
+    if cwd and Path(cwd) != Path.cwd():
         raise UsageError(
             f"run '{run.id}' belongs to another working directory. Change to it first: cd {cwd}"
         )
@@ -181,22 +182,22 @@ def _stem(run: RunDir) -> str:
 
 def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
     """Runs derived from ``run`` that differ from the planned one in name and folder only."""
-    root, parent = run.path.parent, planned.parent and asdict(planned.parent)
+    root = run.path.parent
     wanted = _launched_with(manifest_config(planned.config, planned.directory), planned.variables)
     names = [name for name in folder_names(root) if name.startswith(_stem(run))]
     for derived in (RunDir(root / name) for name in names):
-        manifest = derived.read_manifest()
-        values = _launched_with(manifest.get("config") or {}, manifest.get("variables") or {})
-        if manifest.get("parent") == parent and values == wanted:
+        manifest = derived.read_full_manifest()
+        values = _launched_with(manifest.config, manifest.variables)
+        if manifest.parent == planned.parent and values == wanted:
             yield derived
 
 
-def _launched_with(config: ManifestConfig, variables: Mapping[str, str]) -> str:
-    """All values that were set, without the checkpoint folder, in the form of a manifest."""
+def _launched_with(config: Settings, variables: Mapping[str, str]) -> str:
+    """All values that were set, without the checkpoint folder, as one text."""
     folder_keys = {kind.checkpoint_key for kind in KINDS.values()}
     values = {
-        key: entry["value"]
-        for key, entry in config.items()
-        if is_chosen(entry) and key not in folder_keys
+        key: setting.value
+        for key, setting in config.items()
+        if setting.is_chosen and key not in folder_keys
     }
     return json.dumps([values, dict(variables)], sort_keys=True, default=str)

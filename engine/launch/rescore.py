@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from msgspec.structs import replace
+
 from engine.base.errors import UsageError
 from engine.config.executed import require_own_code
 from engine.config.load import Config
@@ -111,8 +113,7 @@ def recorded(run: RunDir, step: int | None = None) -> Recorded:
         raise UsageError(f"{files}: contains none of the questions of step {picked.step}")
     judge = JudgeSettings(**config.section("judge")) if asks_judge(config) else None
     gone = len(pairs) - len(rollouts)
-    manifest = run.read_manifest()
-    edited = tuple(edited_files({key: manifest[key] for key in manifest if key != "model"}))
+    edited = tuple(edited_files(replace(run.read_manifest(), model={})))
     return Recorded(run.id, picked.step, picked.why, config, rollouts, gone, judge, edited)
 
 

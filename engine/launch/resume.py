@@ -8,10 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+
+from msgspec import structs
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
+from engine.base.typed import Words, to_json
 from engine.checks.demands import EXPECT_DATA
 from engine.config.executed import require_own_code
 from engine.config.frozen import manifest_config, pinned_config
@@ -28,8 +30,8 @@ from engine.run.checkpoints.step_folders import WantedFiles, complete_steps, ste
 from engine.run.events import clear_requests, log_event
 from engine.run.history.train_log import read_steps
 from engine.run.host.surroundings import changed_files, changes, surroundings
-from engine.run.kinds import COMMAND, read_kind
-from engine.run.manifest import values_of
+from engine.run.kinds import read_kind
+from engine.run.manifest import AttemptRecord, FullManifest, Surroundings, value_of
 from engine.run.processes import members
 from engine.run.rundir import RunDir, find_run
 from engine.run.state import RunState, describe, readable_state, write_state
@@ -103,13 +105,13 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
         finalize(run, noticed_by="resume")
         planned = _plan(run, from_step)
         manifest, attempt = planned.manifest, planned.attempt
-        if manifest.get("ray"):
-            chosen_cluster(manifest["ray"], load_config(str(run.config), env={}))
-        _require_expected_data(run, manifest, attempt["surroundings"])
+        if manifest.ray:
+            chosen_cluster(manifest.ray, load_config(str(run.config), env={}))
+        _require_expected_data(run, manifest, attempt)
         try:
             moved = []
-            if manifest.get("config"):
-                files.write_atomic(run.config, pinned_config(manifest["config"]))
+            if manifest.config:
+                files.write_atomic(run.config, pinned_config(manifest.config))
                 moved = [jsonl.line(text) or "" for text in _moved_defaults(run, manifest)]
             warnings = (*planned.warnings, *moved)
             _begin(run, manifest, attempt, warnings, planned.state)
@@ -117,7 +119,7 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
         except OSError as error:
             raise UsageError(f"{run.path}: {error.strerror}; nothing was resumed") from error
         start_supervisor(run)
-        return Resumed(attempt["from_step"], attempt["number"], warnings)
+        return Resumed(attempt.from_step or 0, attempt.number, warnings)
 
 
 def resume_step(run: RunDir) -> int:
@@ -127,14 +129,13 @@ def resume_step(run: RunDir) -> int:
     return starting_point(run, _complete_manifest(run), state, None)[0]
 
 
-def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, list[str]]:
+def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, Words]:
     """What ``resume`` would start, and its command. Nothing is written. UsageError where it would
     refuse. Only ``resume`` itself checks the defaults of the installed version and the cluster."""
     require(run, executes=True)
     planned = _plan(run, from_step)
     attempt = planned.attempt
-    resumed = Resumed(attempt["from_step"], attempt["number"], planned.warnings)
-    return resumed, attempt["argv"]
+    return Resumed(attempt.from_step or 0, attempt.number, planned.warnings), attempt.argv
 
 
 @dataclass(frozen=True)
@@ -142,8 +143,8 @@ class _Plan:
     """An attempt as the manifest will have it, which nothing forbids."""
 
     state: RunState
-    manifest: dict[str, Any]
-    attempt: dict[str, Any]
+    manifest: FullManifest
+    attempt: AttemptRecord
     warnings: tuple[str, ...]
 
 
@@ -166,19 +167,20 @@ def _plan(run: RunDir, from_step: int | None) -> _Plan:
 
 def _begin(
     run: RunDir,
-    manifest: dict[str, Any],
-    attempt: dict[str, Any],
+    manifest: FullManifest,
+    attempt: AttemptRecord,
     warnings: tuple[str, ...],
     before: RunState,
 ) -> None:
-    number, step = attempt["number"], attempt["from_step"]
+    number, step, changes_since = attempt.number, attempt.from_step, attempt.changes_since
     files.make_folder(run.attempt(number).path)
     # The file as it is: ``read_manifest`` drops damaged fields, and resuming must not.
-    raw = jsonl.read_json(run.manifest) or manifest
-    jsonl.write_json(run.manifest, {**raw, "attempts": [*raw["attempts"], attempt]})
+    raw = jsonl.read_json(run.manifest) or to_json(manifest)
+    attempts = [*raw["attempts"], to_json(attempt)]
+    jsonl.write_json(run.manifest, {**raw, "attempts": attempts})
     clear_requests(run)
-    log_event(run, "resume", attempt=number, from_step=step, changes=attempt["changes_since"])
-    if drift := select_drift(attempt["changes_since"]):
+    log_event(run, "resume", attempt=number, from_step=step, changes=changes_since)
+    if drift := select_drift(changes_since):
         log_event(run, "drift", since={"attempt": number - 1}, changes=drift)
     for warning in warnings:
         log_event(run, "warning", message=warning)
@@ -189,40 +191,40 @@ def _begin(
             attempt=number,
             step=step or None,
             heartbeat=time.time(),
-            total_steps=manifest.get("total_steps"),
+            total_steps=manifest.total_steps,
             ran_before=before.elapsed(time.time()),
             began=before.first_start,
         ),
     )
 
 
-def _complete_manifest(run: RunDir) -> dict[str, Any]:
-    manifest = run.read_manifest()
-    if pipeline := manifest.get("pipeline"):
+def _complete_manifest(run: RunDir) -> FullManifest:
+    manifest = run.read_full_manifest()
+    if pipeline := manifest.pipeline:
         raise UsageError(
             f"run '{run.id}' is a pipeline. To continue it: "
-            f"grubrics-tui pipeline {pipeline.get('file')} --from STAGE"
+            f"grubrics-tui pipeline {pipeline.file} --from STAGE"
         )
-    if "adopted" in manifest:
+    if manifest.adopted is not None:
         run.require_config()
-    if manifest.get("kind") == COMMAND:
+    if manifest.is_command:
         raise UsageError(
             f"run '{run.id}' executes a command: only its program can resume it. Start a new run "
             f"with the program's own option: grubrics-tui run --from {run.id} -- OPTION"
         )
-    attempts = manifest.get("attempts")
-    if manifest.get("id") not in (None, run.id):
+    attempts = manifest.attempts
+    if manifest.id not in (None, run.id):
         raise UsageError(
-            f"{run.path}: the run was launched as '{manifest['id']}', and its checkpoints and W&B "
-            f"run have that name. To resume it, rename the folder to '{manifest['id']}'"
+            f"{run.path}: the run was launched as '{manifest.id}', and its checkpoints and W&B "
+            f"run have that name. To resume it, rename the folder to '{manifest.id}'"
         )
-    if not attempts or "cwd" not in manifest:
+    if not attempts or manifest.cwd is None:
         raise UsageError(
             f"{run.manifest}: damaged manifest ('attempts' or 'cwd' is missing); "
             "the run cannot be resumed"
         )
     written = (jsonl.read_json(run.manifest) or {}).get("attempts", [])
-    if len(attempts) != len(written) or not all("argv" in a for a in (attempts[0], attempts[-1])):
+    if len(attempts) != len(written) or not (attempts[0].argv and attempts[-1].argv):
         raise UsageError(f"{run.manifest}: an attempt has no number and argv")
     return manifest
 
@@ -249,50 +251,49 @@ def _last_step(run: RunDir) -> int:
 
 
 def _next_attempt(
-    run: RunDir, manifest: dict[str, Any], step: int, checkpoint: Path | None
-) -> dict[str, Any]:
+    run: RunDir, manifest: FullManifest, step: int, checkpoint: Path | None
+) -> AttemptRecord:
     # The first attempt's surroundings are the manifest's own fields.
-    recorded = manifest["attempts"][-1].get("surroundings") or manifest
-    cwd = Path(manifest["cwd"])
+    recorded = manifest.attempts[-1].surroundings or manifest
+    cwd = manifest.working_folder
     current = surroundings(
         cwd,
-        Path(manifest.get("config_path") or ""),
-        [Path(name) for name in recorded.get("data", {})],
-        model=[Path(name) for name in recorded.get("model", {})],
-        reward_inputs=[Path(name) for name in recorded.get("reward_inputs", {})],
-        tools=[Path(name) for name in recorded.get("tools", {})],
+        Path(manifest.config_path or ""),
+        map(Path, recorded.data),
+        model=map(Path, recorded.model),
+        reward_inputs=map(Path, recorded.reward_inputs),
+        tools=map(Path, recorded.tools),
     )
-    if "code" in manifest:
-        current["code"] = executed_code(run, manifest["code"], cwd)
+    current = structs.replace(current, code=executed_code(run, manifest.code, cwd))
     # The command of the launch, with the present path of the run's config.
-    config, words = str(run.config.absolute()), ["", *manifest["attempts"][0]["argv"]]
+    config, words = str(run.config.absolute()), ["", *manifest.attempts[0].argv]
     argv = [
         config if before == "--config" and Path(word).name == run.config.name else word
         for before, word in pairwise(words)
     ]
     if checkpoint is not None:
-        argv += read_kind(manifest, "manifest.json").resume_overrides(checkpoint)
-    argv += kept_overrides(run, manifest, changed_files(manifest, current, "data"))
-    return {
-        "number": manifest["attempts"][-1]["number"] + 1,
-        "started": time.time(),
-        "argv": argv,
-        "from_step": step,
-        "from": None if checkpoint is None else str(checkpoint),
-        "changes_since": changes(recorded, current),
-        "surroundings": current,
-    }
+        argv += read_kind(manifest.kind, "manifest.json").resume_overrides(checkpoint)
+    argv += kept_overrides(run, manifest, changed_files(manifest.data, current.data))
+    return AttemptRecord(
+        number=manifest.attempts[-1].number + 1,
+        started=time.time(),
+        argv=tuple(argv),
+        from_step=step,
+        from_=None if checkpoint is None else str(checkpoint),
+        changes_since=changes(recorded, current),
+        surroundings=current,
+    )
 
 
-def _require_expected_data(run: RunDir, manifest: dict[str, Any], now: dict[str, Any]) -> None:
+def _require_expected_data(run: RunDir, manifest: FullManifest, attempt: AttemptRecord) -> None:
     """UsageError if the run was launched for certain data, and these have changed."""
-    data = manifest.get("data") or {}
+    now = attempt.surroundings or Surroundings()
     changed = [
         path
-        for path in changed_files(manifest, now, "data")
-        if find_copy(run, path, data[path]) is None
+        for path in changed_files(manifest.data, now.data)
+        if find_copy(run, path, manifest.data[path]) is None
     ]
-    if changed and values_of(manifest).get(EXPECT_DATA):
+    if changed and manifest.value(EXPECT_DATA):
         raise UsageError(
             f"run '{run.id}': {', '.join(changed)} changed since the launch, and {EXPECT_DATA} "
             "forbids other data. Restore the file, or launch a new run"
@@ -312,18 +313,19 @@ _CONSEQUENCES = {
 """What a changed file means for the run, by the part of its surroundings."""
 
 
-def _changed(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> Iterator[str]:
+def _changed(run: RunDir, manifest: FullManifest, attempt: AttemptRecord) -> Iterator[str]:
     """Warnings about software that changed since the last attempt, and files since the launch."""
-    now, software = attempt["surroundings"], software_drift(attempt["changes_since"])
-    if line := describe_drift(f"attempt {attempt['number'] - 1}", software):
+    now = attempt.surroundings or Surroundings()
+    software = software_drift(attempt.changes_since)
+    if line := describe_drift(f"attempt {attempt.number - 1}", software):
         yield line
     for part, consequence in _CONSEQUENCES.items():
-        for path in changed_files(manifest, now, part):
-            copy = find_copy(run, path, manifest["data"][path]) if part == "data" else None
+        for path in changed_files(manifest.files(part), now.files(part)):
+            copy = find_copy(run, path, manifest.data[path]) if part == "data" else None
             what = f"the run continues with the copy {copy}" if copy else consequence
             yield f"{path}{_READ_BY.get(part, '')} changed since the launch; {what}"
-    cwd = Path(manifest["cwd"])
-    for path in edited_code(manifest.get("code") or {}, cwd):
+    cwd = manifest.working_folder
+    for path in edited_code(manifest.code, cwd):
         is_there = (cwd / path).is_file()
         yield (
             f"{path} {'changed' if is_there else 'is gone'} since the launch; the run keeps the "
@@ -332,18 +334,18 @@ def _changed(run: RunDir, manifest: dict[str, Any], attempt: dict[str, Any]) -> 
         )
 
 
-def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
+def _moved_defaults(run: RunDir, manifest: FullManifest) -> Iterator[str]:
     """Warnings about values that were never set and follow the installed version.
 
     UsageError for a key that the version no longer has. A path that is implied is in the run's
     folder, which may have been moved.
     """
-    config, entries = load_config(str(run.config), env={}), manifest["config"]
+    config = load_config(str(run.config), env={})
     require_own_code(config)
     present = manifest_config(config, run.attempt(1).path.resolve())
-    for key in sorted({*present, *entries}):
-        before, now = entries.get(key, {}).get("value"), present.get(key, {}).get("value")
-        is_implied = present.get(key, {}).get("origin") == "implied"
+    for key in sorted({*present, *manifest.config}):
+        before, now = manifest.value(key), value_of(present, key)
+        is_implied = key in present and present[key].origin == "implied"
         if is_implied and "/" in str(before) and Path(str(before)).name == Path(str(now)).name:
             continue
         if before != jsonl.finite(now):
@@ -351,14 +353,14 @@ def _moved_defaults(run: RunDir, manifest: dict[str, Any]) -> Iterator[str]:
 
 
 def starting_point(
-    run: RunDir, manifest: dict[str, Any], state: RunState, from_step: int | None
+    run: RunDir, manifest: FullManifest, state: RunState, from_step: int | None
 ) -> tuple[int, Path | None]:
     """The step to resume from and its folder; 0 and None for the beginning.
 
     ``from_step`` is the step that the user chose. UsageError if no step is left to do, or if there
     is no checkpoint to resume from.
     """
-    total = manifest.get("total_steps")
+    total = manifest.total_steps
     last = _last_step(run)
     is_ended = from_step is None and state.state == "finished"
     # One that was stopped after its last step still writes its final model.
@@ -394,7 +396,7 @@ def starting_point(
     return step, steps[step]
 
 
-def _nothing_left(run: RunDir, manifest: dict[str, Any], step: int, total: int) -> UsageError:
+def _nothing_left(run: RunDir, manifest: FullManifest, step: int, total: int) -> UsageError:
     """The error, with the commands that do something in this state."""
     advice = []
     if _lacks_final(run, manifest) and (
@@ -410,11 +412,11 @@ def _nothing_left(run: RunDir, manifest: dict[str, Any], step: int, total: int) 
     )
 
 
-def _lacks_final(run: RunDir, manifest: dict[str, Any]) -> bool:
+def _lacks_final(run: RunDir, manifest: FullManifest) -> bool:
     """Whether the final model is missing, which a run writes after its last step."""
-    if read_kind(manifest, run.manifest).has_final_model:
+    if read_kind(manifest.kind, run.manifest).has_final_model:
         return not check_checkpoint(run).complete
-    values, folder = values_of(manifest), checkpoint_folder(manifest)
+    values, folder = manifest.values, checkpoint_folder(manifest)
     # The trainer knows the last step from its config alone.
     is_wanted = values.get("grubrics.final_model") and values.get("trainer.total_training_steps")
     if not is_wanted or folder is None:
@@ -431,19 +433,19 @@ def _has_trained(run: RunDir) -> bool:
     )
 
 
-def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
+def _checkpoints(run: RunDir, manifest: FullManifest) -> dict[int, Path]:
     """The complete steps of this run. Without an ownership file, their time decides."""
     folder = checkpoint_folder(manifest)
     if folder is None:
         raise UsageError(f"{run.manifest}: does not name a checkpoint folder")
-    owner, wanted = read_stamp(folder), WantedFiles.by_config(values_of(manifest))
+    owner, wanted = read_stamp(folder), WantedFiles.by_config(manifest.values)
     if "model" not in wanted.contents:
         raise UsageError(
             f"{folder}: its checkpoints have no model shards, which verl needs to resume; "
             f"actor_rollout_ref.actor.checkpoint.save_contents={sorted(wanted.contents)}"
         )
     if owner is None:
-        return complete_steps(folder, manifest.get("created") or 0.0, wanted)
+        return complete_steps(folder, manifest.created or 0.0, wanted)
     if not owner.same_run(Stamp.of(run, manifest)):
         if not _has_trained(run):
             return {}
@@ -451,15 +453,15 @@ def _checkpoints(run: RunDir, manifest: dict[str, Any]) -> dict[int, Path]:
     return complete_steps(folder, wanted=wanted)
 
 
-def _missing_reason(run: RunDir, manifest: dict[str, Any], step: int) -> str:
+def _missing_reason(run: RunDir, manifest: FullManifest, step: int) -> str:
     """Why a step has no checkpoint: never saved, or saved and removed since."""
-    key, values = read_kind(manifest, run.manifest).save_every_key, values_of(manifest)
+    key, values = read_kind(manifest.kind, run.manifest).save_every_key, manifest.values
     interval, limit = values.get(key or ""), values.get("trainer.max_actor_ckpt_to_keep")
     if step > (last := _last_step(run)):
         return f" (the run reached step {last})"
     if not isinstance(interval, int) or interval < 1:
         return ""
-    if step % interval and step != manifest.get("total_steps"):
+    if step % interval and step != manifest.total_steps:
         return f" (step {step} was never saved: {key}={interval})"
     if isinstance(limit, int) and limit > 0:
         return f" (step {step} was saved, then removed: trainer.max_actor_ckpt_to_keep={limit})"

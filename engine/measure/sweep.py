@@ -22,7 +22,6 @@ from engine.run.checkpoints.step_folders import (
     written_steps,
 )
 from engine.run.history.sweep import Sweep, SweepPoint
-from engine.run.manifest import values_of
 from engine.run.rundir import RunDir
 
 
@@ -44,11 +43,11 @@ class Checkpoints:
 
 def find_checkpoints(run: RunDir) -> Checkpoints:
     """The checkpoints in the folder of the run. UsageError for a run that saves none."""
-    manifest = run.read_manifest()
+    manifest = run.read_full_manifest()
     folder = checkpoint_folder(manifest)
     if folder is None:
         raise UsageError(f"run '{run.id}': its manifest names no checkpoint folder")
-    wanted, last = WantedFiles.by_config(values_of(manifest)), tracked_step(folder)
+    wanted, last = WantedFiles.by_config(manifest.values), tracked_step(folder)
     complete, skipped = {}, []
     for step, path in written_steps(folder).items():
         problem = step_problem(path, wanted)

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from engine.base.errors import UsageError, nearest
 from engine.base.judge_providers import asks_server
+from engine.base.typed import to_json
 from engine.config.load import Config
 from engine.measure.items import digest
 from engine.run.checkpoints.find import check_checkpoint, complete_checkpoints
@@ -22,7 +23,6 @@ from engine.run.checkpoints.ownership import checkpoint_folder, read_stamp
 from engine.run.checkpoints.step_folders import WantedFiles, step_problem, written_steps
 from engine.run.host.environment import model_fingerprint
 from engine.run.kinds import find_kind
-from engine.run.manifest import values_of
 from engine.run.registry import list_runs
 from engine.run.rundir import RunDir, find_run
 
@@ -95,8 +95,8 @@ def run_target(run: RunDir, step: int | None) -> Target:
         step = max(steps)
     if step in steps:
         return folder_target(steps[step], f"{run.id}:{step}")
-    manifest = run.read_manifest()
-    folder, wanted = checkpoint_folder(manifest), WantedFiles.by_config(values_of(manifest))
+    manifest = run.read_full_manifest()
+    folder, wanted = checkpoint_folder(manifest), WantedFiles.by_config(manifest.values)
     if folder is not None and (path := written_steps(folder).get(step)) is not None:
         problem = step_problem(path, wanted) or "it is of another run, or is still being written"
         raise UsageError(f"{path}: incomplete, {problem}")
@@ -173,9 +173,9 @@ def _origins(model: str) -> Iterator[str]:
         stamp = read_stamp(Path(model)) or read_stamp(Path(model).parent)
         if stamp is None:
             return
-        manifest = RunDir(Path(stamp.directory)).read_manifest()
-        kind = find_kind(manifest.get("kind"))
-        source = values_of(manifest).get(kind.model_key) if kind else None
+        manifest = RunDir(Path(stamp.directory)).read_full_manifest()
+        kind = find_kind(manifest.kind)
+        source = manifest.value(kind.model_key) if kind else None
         if not source:
             return
         model = str(source)
@@ -194,7 +194,9 @@ def _weights_digest(folder: Path) -> str:
     if (folder / "huggingface").is_dir():
         files = [*folder.glob("model_world_size_*.pt"), *folder.glob("lora_train_meta.json")]
         files += model_files(folder / "huggingface")
-    prints = {str(file.relative_to(folder)): model_fingerprint(file) for file in sorted(files)}
+    prints = {
+        str(file.relative_to(folder)): to_json(model_fingerprint(file)) for file in sorted(files)
+    }
     return digest(prints)
 
 

@@ -14,7 +14,6 @@ from engine.measure.items import Item
 from engine.measure.targets import Target
 from engine.run.checkpoints.ownership import read_stamp
 from engine.run.kinds import find_kind
-from engine.run.manifest import values_of
 from engine.run.rundir import RunDir
 
 
@@ -37,11 +36,12 @@ def _training_files(model: Path) -> Iterator[tuple[str, list[Path]]]:
     while model not in seen:
         seen.add(model)
         stamp = read_stamp(model) or read_stamp(model.parent)
-        manifest = RunDir(Path(stamp.directory)).read_manifest() if stamp else {}
-        kind = find_kind(manifest.get("kind"))
-        if stamp is None or kind is None:
+        if stamp is None:
             return
-        values, cwd = values_of(manifest), Path(str(manifest.get("cwd") or "."))
+        manifest = RunDir(Path(stamp.directory)).read_full_manifest()
+        kind, values, cwd = find_kind(manifest.kind), manifest.values, manifest.working_folder
+        if kind is None:
+            return
         given = values.get("data.train_files") or values.get("data.train_file") or []
         names = given if isinstance(given, list) else [given]
         yield stamp.run, [cwd / Path(str(name)).expanduser() for name in names]

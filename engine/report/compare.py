@@ -16,7 +16,6 @@ from engine.doctor.metrics.ablation import ablation_findings
 from engine.logs.formats.series import unknown_metric
 from engine.report.differences import (
     Difference,
-    Manifest,
     config_differences,
     differences_of_groups,
     different_kinds,
@@ -30,7 +29,7 @@ from engine.report.measures import Cell, Measure, measure_run, measures
 from engine.report.run_record import RunRecord, common_step
 from engine.run.finding import Finding
 from engine.run.history.metrics import canonical
-from engine.run.manifest import command_of
+from engine.run.manifest import FullManifest
 
 MOST_GROUPS = 8
 """As many as there are colors."""
@@ -184,7 +183,7 @@ class Comparer:
             tuple(
                 record.id
                 for record in self._records
-                if not record.manifest.get("config") and not command_of(record.manifest)
+                if not record.manifest.config and not record.manifest.command
             ),
         )
 
@@ -228,7 +227,7 @@ class _Facts:
     kinds: tuple[str, ...]
 
 
-def _read_facts(groups: tuple[Group, ...], manifests: Sequence[Manifest]) -> _Facts:
+def _read_facts(groups: tuple[Group, ...], manifests: Sequence[FullManifest]) -> _Facts:
     members = [group.members for group in groups]
     return _Facts(
         groups,

@@ -15,11 +15,9 @@ from typing import Any
 from engine.base import jsonl
 from engine.base.text import format_command, format_config_value
 from engine.reward.own.files import code_values, data_values, tool_values
-from engine.run.host.surroundings import PARTS, flat
+from engine.run.host.surroundings import flat
 from engine.run.kinds import find_kind
-from engine.run.manifest import command_of
-
-Manifest = Mapping[str, Any]
+from engine.run.manifest import FullManifest, Manifest, Setting, Settings
 
 _NAMES = {
     "recipe_file": "config file",
@@ -63,7 +61,7 @@ class Difference:
         return ("." if self.of_config else ": ").join(filter(None, (self.section, self.key)))
 
 
-def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
+def config_differences(manifests: Sequence[FullManifest]) -> list[Difference]:
     """The config keys whose values differ, by section; a different origin alone does not count.
 
     Left out are defaults of keys that another run lacks (between two kinds of configs, every one of
@@ -72,7 +70,7 @@ def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
     """
     configs = [_config(manifest) for manifest in manifests]
     derived = frozenset[str]().union(*(derived_keys(config) for config in configs))
-    chosen = {key for config in configs for key, entry in config.items() if _is_chosen(entry)}
+    chosen = {key for config in configs for key, setting in config.items() if setting.is_chosen}
     keys = sorted({key for config in configs for key in config} - (derived - chosen))
     known = [config for config in configs if config]
     return [
@@ -82,7 +80,7 @@ def config_differences(manifests: Sequence[Manifest]) -> list[Difference]:
     ]
 
 
-def trained_values(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
+def trained_values(manifests: Sequence[FullManifest]) -> list[dict[str, Any]]:
     """The effective values of each run by dotted key, with the hashes of the data, of an own reward
     function and of tools, and without keys that follow from others in one of the runs.
 
@@ -92,7 +90,7 @@ def trained_values(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
     derived = frozenset[str]().union(*(derived_keys(config) for config in configs))
     return [
         {
-            **{key: entry["value"] for key, entry in config.items() if key not in derived},
+            **{key: setting.value for key, setting in config.items() if key not in derived},
             **(data_values(manifest) if config else {}),
             **(code_values(manifest) if config else {}),
             **(tool_values(manifest) if config else {}),
@@ -101,7 +99,7 @@ def trained_values(manifests: Sequence[Manifest]) -> list[dict[str, Any]]:
     ]
 
 
-def environment_differences(manifests: Sequence[Manifest]) -> list[Difference]:
+def environment_differences(manifests: Sequence[FullManifest]) -> list[Difference]:
     """Packages, variables, git, hardware, config file and data that differ; ``SHELL`` comes last.
 
     If a fact changed between attempts of a run, its value reads ``before → after``.
@@ -155,37 +153,28 @@ def short_text(value: Any) -> str:
     return _HASH.sub(r"\1…", format_config_value(value))
 
 
-def _config(manifest: Manifest) -> Mapping[str, Mapping[str, Any]]:
-    """``{"value": ..., "origin": ...}`` by key; what is not of that form is left out."""
-    config = manifest.get("config")
-    entries = dict(config) if isinstance(config, dict) else {}
-    if words := command_of(manifest):
-        entries["command"] = {"value": format_command(words), "origin": "cli"}
-    return {
-        key: entry for key, entry in entries.items() if isinstance(entry, dict) and "value" in entry
-    }
+def _config(manifest: FullManifest) -> Settings:
+    """The config; of a command, its command line."""
+    if words := manifest.command:
+        return {**manifest.config, "command": Setting(format_command(words), "cli")}
+    return manifest.config
 
 
-def _is_chosen(entry: Mapping[str, Any]) -> bool:
-    return entry.get("origin") not in ("default", "implied")
-
-
-def _differ(entries: Sequence[Mapping[str, Any] | None]) -> bool:
-    present = [entry for entry in entries if entry is not None]
-    if len(present) < len(entries):
-        return any(_is_chosen(entry) for entry in present)
-    first = present[0]["value"]  # 1 equals 1.0, but not true.
+def _differ(settings: Sequence[Setting | None]) -> bool:
+    present = [setting for setting in settings if setting is not None]
+    if len(present) < len(settings):
+        return any(setting.is_chosen for setting in present)
+    first = present[0].value  # 1 equals 1.0, but not true.
     return any(
-        entry["value"] != first or isinstance(entry["value"], bool) != isinstance(first, bool)
-        for entry in present
+        setting.value != first or isinstance(setting.value, bool) != isinstance(first, bool)
+        for setting in present
     )
 
 
-def _difference(key: str, entries: Sequence[Mapping[str, Any] | None]) -> Difference:
+def _difference(key: str, settings: Sequence[Setting | None]) -> Difference:
     section, _, name = (jsonl.line(key) or "?").partition(".")
     cells = (
-        None if entry is None else Cell(entry["value"], jsonl.line(entry.get("origin")) or "")
-        for entry in entries
+        None if setting is None else Cell(setting.value, setting.origin) for setting in settings
     )
     return Difference(section if name else "", name or section, tuple(cells))
 
@@ -216,13 +205,8 @@ _OF_THE_SHELL = re.compile(
 
 def _surroundings(manifest: Manifest) -> dict[tuple[str, ...], Any]:
     """Each fact of the run's attempts, one after the other where it changed."""
-    attempts = manifest.get("attempts")
-    later = [
-        attempt["surroundings"]
-        for attempt in (attempts if isinstance(attempts, list) else [])
-        if isinstance(attempt, dict) and isinstance(attempt.get("surroundings"), dict)
-    ]
-    snapshots = [flat(snapshot, PARTS) for snapshot in (manifest, *later)]
+    later = [attempt.surroundings for attempt in manifest.attempts if attempt.surroundings]
+    snapshots = [flat(snapshot) for snapshot in (manifest, *later)]
     paths = {path for snapshot in snapshots for path in snapshot}
     return {
         path: value
@@ -271,13 +255,9 @@ def _tidy(value: Any) -> Any:
     return value
 
 
-Config = Mapping[str, Mapping[str, Any]]
-"""Value and origin by dotted key, as in a manifest."""
-
-
-def derived_keys(config: Config) -> frozenset[str]:
+def derived_keys(config: Settings) -> frozenset[str]:
     """The keys that were not set and follow from other values."""
-    return frozenset(key for key, entry in config.items() if entry.get("origin") == "implied")
+    return frozenset(key for key, setting in config.items() if setting.origin == "implied")
 
 
 _MAKES_REWARDS = re.compile(
@@ -288,13 +268,13 @@ _MAKES_REWARDS = re.compile(
 )
 
 
-def reward_differences(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+def reward_differences(manifests: Sequence[FullManifest]) -> tuple[str, ...]:
     """The keys, and files of a reward function, that put the rewards of the runs on different
     scales. Files are compared only between runs that record them.
 
     SFT has no rewards, and limits of the judge's speed do not change a reward.
     """
-    kinds = ((manifest, find_kind(manifest.get("kind"))) for manifest in manifests)
+    kinds = ((manifest, find_kind(manifest.kind)) for manifest in manifests)
     rewarded = [manifest for manifest, kind in kinds if kind is None or kind.has_rollouts]
     if len(rewarded) < 2:
         return ()
@@ -327,9 +307,9 @@ def format_reward_differences(keys: Sequence[str]) -> str:
 _NAMED = 3
 
 
-def different_kinds(manifests: Sequence[Manifest]) -> tuple[str, ...]:
+def different_kinds(manifests: Sequence[FullManifest]) -> tuple[str, ...]:
     """The kinds of the runs, in the order of the runs; empty if all are of one kind."""
-    kinds = (str(manifest["kind"]) for manifest in manifests if manifest.get("kind"))
+    kinds = (manifest.kind for manifest in manifests if manifest.kind)
     distinct = tuple(dict.fromkeys(kinds))
     return distinct if len(distinct) > 1 else ()
 

@@ -32,7 +32,7 @@ from engine.run.checkpoints.find import check_checkpoint
 from engine.run.history import metrics
 from engine.run.history.train_log import Step, history, read_steps
 from engine.run.kinds import find_kind
-from engine.run.manifest import changed_values, command_of, parent_phrase, values_of
+from engine.run.manifest import FullManifest
 from engine.run.notes import read_notes
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, describe, observed_state
@@ -53,17 +53,17 @@ def draft_entry(run: RunDir) -> LogEntry:
 
 def drafted(run: RunDir, health: Health | None) -> LogEntry:
     """The entry of a run whose health is known."""
-    manifest = run.read_manifest()
+    manifest = run.read_full_manifest()
     state = observed_state(run)
-    start = state.first_start or manifest.get("created")
+    start = state.first_start or manifest.created
     notes = read_notes(run)
     tags = f"tags: {', '.join(notes.tags)}" if notes.tags else ""
-    project = jsonl.line(manifest.get("cwd")) or str(Path.cwd())
+    project = jsonl.line(manifest.cwd) or str(Path.cwd())
     # A command says nothing of its checkpoints.
     checkpoint = "" if run.is_command else jsonl.line(check_checkpoint(run).message) or ""
     attempts = len(list(run.attempts()))
     return LogEntry(
-        title=manifest.get("description") or f"{manifest.get('recipe') or 'run'} ({run.id})",
+        title=manifest.description or f"{manifest.recipe or 'run'} ({run.id})",
         run=run.id,
         date=format_date(start) if start else "",
         config=_in_project(_config(manifest), project),
@@ -71,7 +71,7 @@ def drafted(run: RunDir, health: Health | None) -> LogEntry:
         until="" if state.has_ended else f"{describe(state)}, at {format_time(time.time())}",
         result=_listed(
             [
-                *_result(state, history(read_steps(run.train_log)), health, values_of(manifest)),
+                *_result(state, history(read_steps(run.train_log)), health, manifest.values),
                 f"{attempts} attempts: it ended early, and was resumed" if attempts > 1 else "",
                 *_evaluations(run.id, Path(project, "evaluations")),
             ]
@@ -98,20 +98,20 @@ def _in_project(text: str, project: str) -> str:
     return re.sub(rf"(?<![\w./-]){re.escape(project.rstrip('/'))}/(?=.)", "", text)
 
 
-def _config(manifest: Mapping[str, Any]) -> str:
+def _config(manifest: FullManifest) -> str:
     """The parent of a derived run, the config file, what was set over it, and what else decides the
     result: model, seed and commit."""
     changes = [
-        f"{change['key']}={format_config_value(change['after'])} "
-        f"(was {format_config_value(change['before'])}, {change['origin']})"
-        for change in changed_values(manifest)
+        f"{change.key}={format_config_value(change.after)} "
+        f"(was {format_config_value(change.before)}, {change.origin})"
+        for change in manifest.effective_changes
     ]
-    path = Path(jsonl.line(manifest.get("config_path")) or "")
+    path = Path(jsonl.line(manifest.config_path) or "")
     is_packaged = path.parent == packaged_configs()
     return _listed(
         [
-            parent_phrase(manifest),
-            f"command: `{format_command(words)}`" if (words := command_of(manifest)) else "",
+            manifest.parent_phrase,
+            f"command: `{format_command(words)}`" if (words := manifest.command) else "",
             f"{path.stem} (packaged)" if is_packaged else str(path) if path.name else "",
             *changes,
             *_origin(manifest),
@@ -119,13 +119,13 @@ def _config(manifest: Mapping[str, Any]) -> str:
     )
 
 
-def _origin(manifest: Mapping[str, Any]) -> Iterator[str]:
-    kind, git, seed = find_kind(manifest.get("kind")), manifest.get("git"), seed_of(manifest)
-    if kind is not None and (model := jsonl.line(values_of(manifest).get(kind.model_key))):
+def _origin(manifest: FullManifest) -> Iterator[str]:
+    kind, git, seed = find_kind(manifest.kind), manifest.git or {}, seed_of(manifest)
+    if kind is not None and (model := jsonl.line(manifest.value(kind.model_key))):
         yield f"model: {model}"
     if seed is not None:
         yield f"seed: {seed}"
-    if isinstance(git, dict) and (commit := jsonl.line(git.get("commit"))):
+    if commit := jsonl.line(git.get("commit")):
         yield f"commit: {commit[:12]}" + (" with uncommitted changes" if git.get("dirty") else "")
 
 

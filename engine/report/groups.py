@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from engine.base.quantities import format_count
+from engine.base.typed import to_json
 from engine.config.frozen import decides_training
-from engine.report.differences import Manifest, trained_values
+from engine.report.differences import trained_values
 from engine.run.history.columns import Column, Floats
 from engine.run.kinds import find_kind
+from engine.run.manifest import FullManifest
 
 _SHORTEST_NAME = 4
 _SEED = re.compile(r"(?:.*[._])?(?:seed|data_seed|random_seed)")
@@ -55,11 +57,11 @@ class Group:
         }
 
 
-Grouping = Callable[[Sequence[str], Sequence[Manifest]], tuple[Group, ...]]
+Grouping = Callable[[Sequence[str], Sequence[FullManifest]], tuple[Group, ...]]
 """Makes groups of runs, from their IDs and manifests."""
 
 
-def find_groups(ids: Sequence[str], manifests: Sequence[Manifest]) -> tuple[Group, ...]:
+def find_groups(ids: Sequence[str], manifests: Sequence[FullManifest]) -> tuple[Group, ...]:
     """The runs in groups that train alike except for their seeds, in order of their first runs.
 
     A repetition with the same seed begins another group: it was made because something else has
@@ -79,7 +81,7 @@ def find_groups(ids: Sequence[str], manifests: Sequence[Manifest]) -> tuple[Grou
     return _named(ids, manifests, by_seed)
 
 
-def group_each(ids: Sequence[str], manifests: Sequence[Manifest]) -> tuple[Group, ...]:
+def group_each(ids: Sequence[str], manifests: Sequence[FullManifest]) -> tuple[Group, ...]:
     """Every run as a group of its own."""
     return _named(ids, manifests, [[index] for index in range(len(ids))])
 
@@ -88,7 +90,7 @@ def group_by_name(names: Mapping[str, str]) -> Grouping:
     """Groups that a person chose: ``names`` has the group of a run by the run's ID. Other runs are
     on their own."""
 
-    def grouping(ids: Sequence[str], manifests: Sequence[Manifest]) -> tuple[Group, ...]:
+    def grouping(ids: Sequence[str], manifests: Sequence[FullManifest]) -> tuple[Group, ...]:
         members: dict[str, list[int]] = {}
         for index, run in enumerate(ids):
             members.setdefault(names.get(run, run), []).append(index)
@@ -127,9 +129,9 @@ def mean_curve(columns: Sequence[Column]) -> Curve:
     return Curve(steps, values.mean(axis=0), std, values.min(axis=0), values.max(axis=0))
 
 
-def _identity(manifest: Manifest, values: Mapping[str, Any]) -> str:
+def _identity(manifest: FullManifest, values: Mapping[str, Any]) -> str:
     """What runs of a group have in common, as text."""
-    kind = find_kind(manifest.get("kind"))
+    kind = find_kind(manifest.kind)
     seeds = frozenset(kind.seed_keys) if kind else frozenset[str]()
     common = {
         key: value
@@ -139,12 +141,12 @@ def _identity(manifest: Manifest, values: Mapping[str, Any]) -> str:
         and not _SEED.fullmatch(key)
         and not _NAME.fullmatch(key)
     }
-    facts = [manifest.get("kind"), common, manifest.get("model")]
+    facts = [manifest.kind, common, to_json(manifest.model)]
     return json.dumps(facts, sort_keys=True, default=str)
 
 
 def _named(
-    ids: Sequence[str], manifests: Sequence[Manifest], members: Sequence[Sequence[int]]
+    ids: Sequence[str], manifests: Sequence[FullManifest], members: Sequence[Sequence[int]]
 ) -> tuple[Group, ...]:
     names = [_common_name([ids[index] for index in group]) for group in members]
     distinct = [
@@ -155,7 +157,7 @@ def _named(
     return tuple(_group(name, manifests, group) for name, group in pairs)
 
 
-def _group(name: str, manifests: Sequence[Manifest], members: Sequence[int]) -> Group:
+def _group(name: str, manifests: Sequence[FullManifest], members: Sequence[int]) -> Group:
     return Group(name, tuple(members), tuple(seed_of(manifests[index]) for index in members))
 
 
@@ -173,9 +175,9 @@ def common_beginning(names: Sequence[str]) -> str:
     return "".join(characters[0] for characters in alike)
 
 
-def seed_of(manifest: Manifest) -> int | None:
+def seed_of(manifest: FullManifest) -> int | None:
     """The seed by which a run is paired with others; None if it is unknown."""
-    config, kind = manifest.get("config") or {}, find_kind(manifest.get("kind"))
+    config, kind = manifest.config, find_kind(manifest.kind)
     keys = (*(kind.seed_keys if kind else ()), *filter(_SEED.fullmatch, sorted(config, key=len)))
-    value = next((config[key].get("value") for key in keys if key in config), None)
+    value = next((config[key].value for key in keys if key in config), None)
     return value if isinstance(value, int) else None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from engine.base import jsonl
 from engine.base.errors import PackageError, UsageError
 from engine.measure.folder import EvaluationDir, TargetDir, evaluations_of, read_target
-from engine.run.manifest import values_of
+from engine.run.manifest import FullManifest
 from engine.run.registry import list_runs as list_rows
 from engine.run.rundir import RunDir, find_run, runs_root
 from engine.run.state import observed_state
@@ -69,14 +69,14 @@ class OpenedRun:
         return observed_state(self._run).total_steps
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> FullManifest:
         """What the run was launched with: config, code and data digests, environment, attempts."""
-        return self._run.read_manifest()
+        return self._run.read_full_manifest()
 
     @property
     def config(self) -> dict[str, Any]:
         """The effective values by dotted key, such as ``data.train_batch_size``."""
-        return values_of(self.manifest)
+        return self.manifest.values
 
     def metrics(self, *names: str, long: bool = False) -> pd.DataFrame:
         """Metrics by step: a column for each of ``names`` (default: all), the steps as index.

@@ -11,8 +11,8 @@ from engine.base.masking import mask_data
 from engine.base.text import format_command, format_config_value
 from engine.config.keys import flatten
 from engine.logs.formats.external_run import ExternalRun
-from engine.run import manifest as manifests
-from engine.run.kinds import COMMAND, Kind, find_kind
+from engine.run.kinds import Kind, find_kind
+from engine.run.manifest import FullManifest, Settings, values_of
 from engine.run.rundir import RunDir
 
 _NO_FILE = object()
@@ -72,15 +72,13 @@ def read_run_config(run: RunDir | ExternalRun) -> RunConfig:
     """The configuration as the files of the run hold it; without values if they hold none."""
     if isinstance(run, ExternalRun):
         return _of_log(run)
-    manifest = run.read_manifest()
-    return _of_command(manifest) if manifest.get("kind") == COMMAND else _of_config(manifest)
+    manifest = run.read_full_manifest()
+    return _of_command(manifest) if manifest.is_command else _of_config(manifest)
 
 
-def config_values(
-    config: Mapping[str, Mapping[str, Any]], in_file: Mapping[str, Any]
-) -> tuple[ConfigValue, ...]:
-    """The entries of a manifest's ``config``; ``in_file`` are the values that were overridden."""
-    values = mask_data({key: entry["value"] for key, entry in config.items()})
+def config_values(config: Settings, in_file: Mapping[str, Any]) -> tuple[ConfigValue, ...]:
+    """The values of a config; ``in_file`` are those that were overridden."""
+    values = mask_data(values_of(config))
     before = mask_data(dict(in_file))
     changed = {
         key: value
@@ -88,32 +86,30 @@ def config_values(
         if key in values and repr(value) != repr(values[key])
     }
     return tuple(
-        ConfigValue(key, values[key], config[key]["origin"], changed.get(key, _NO_FILE))
+        ConfigValue(key, values[key], config[key].origin, changed.get(key, _NO_FILE))
         for key in sorted(values)
     )
 
 
-def _of_config(manifest: Mapping[str, Any]) -> RunConfig:
+def _of_config(manifest: FullManifest) -> RunConfig:
     """From the manifest of a run of a config."""
-    values = config_values(manifest.get("config", {}), manifests.in_file(manifest))
-    kind = find_kind(manifest.get("kind"))
-    return RunConfig(manifest.get("recipe", ""), values, kind=kind)
+    values = config_values(manifest.config, manifest.values_in_file)
+    return RunConfig(manifest.recipe or "", values, kind=find_kind(manifest.kind))
 
 
-def _of_command(manifest: Mapping[str, Any]) -> RunConfig:
+def _of_command(manifest: FullManifest) -> RunConfig:
     """What decides the run of a command: the command itself, what it was given, and what the files
     of an adopted run say of its configuration."""
-    argv = manifest.get("argv", ())
     facts = {
-        "command": format_command(argv),
-        "folder": manifest.get("cwd", ""),
-        "environment": " ".join(manifests.given_variables(manifest)),
-        "metrics": manifest.get("metrics") or "known formats in what the program prints",
-        "logs": " ".join((manifest.get("adopted") or {}).get("logs", ())),
+        "command": format_command(manifest.argv),
+        "folder": manifest.cwd or "",
+        "environment": " ".join(manifest.given_variables),
+        "metrics": manifest.metrics or "known formats in what the program prints",
+        "logs": " ".join(manifest.adopted.logs if manifest.adopted else ()),
     }
     values = tuple(ConfigValue(name, text) for name, text in mask_data(facts).items() if text)
-    logged = config_values(manifest.get("config", {}), {})
-    return RunConfig(manifest.get("recipe", ""), (*values, *logged), is_command=True)
+    logged = config_values(manifest.config, {})
+    return RunConfig(manifest.recipe or "", (*values, *logged), is_command=True)
 
 
 def _of_log(run: ExternalRun) -> RunConfig:

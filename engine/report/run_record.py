@@ -18,7 +18,7 @@ from engine.run.figures import MachineUse, read_machine_use
 from engine.run.history import metrics
 from engine.run.history.columns import Columns, Floats
 from engine.run.history.live import RunWatch, Update
-from engine.run.kinds import ADOPTED
+from engine.run.manifest import FullManifest, Setting
 from engine.run.rundir import RunDir
 from engine.run.state import UNREADABLE, RunState
 
@@ -34,7 +34,7 @@ class RunUpdate:
 
     update: Update
     checkpoint: CheckpointReport | None = None
-    manifest: Mapping[str, Any] | None = None
+    manifest: FullManifest | None = None
     health: Health | None = None
     machine: MachineUse | None = None
     """With ``checkpoint``: what the run took of its machine so far."""
@@ -69,8 +69,8 @@ class ExternalReader:
         if config == self._config:
             return RunUpdate(update)
         self._config = config
-        values = {key: {"value": value, "origin": ""} for key, value in flatten(config)}
-        return RunUpdate(update, manifest={"kind": self._kind, "config": values})
+        settings = {key: Setting(value) for key, value in flatten(config)}
+        return RunUpdate(update, manifest=FullManifest(kind=self._kind, config=settings))
 
 
 class RunReader:
@@ -98,7 +98,7 @@ class RunReader:
         return RunUpdate(
             update,
             check_checkpoint(self._run),
-            self._run.read_manifest(),
+            self._run.read_full_manifest(),
             health,
             read_machine_use(self._run),
         )
@@ -117,7 +117,7 @@ class RunRecord:
     def __init__(self, run: RunDir | ExternalRun, id: str | None = None) -> None:
         self.run = run
         self.id = run.id if id is None else id
-        self.manifest: Mapping[str, Any] = {}
+        self.manifest = FullManifest()
         self.state: RunState = UNREADABLE
         self.columns = Columns()
         self.checkpoint: CheckpointReport | None = None
@@ -153,7 +153,7 @@ class RunRecord:
 
     @property
     def kind(self) -> str:
-        return jsonl.line(self.manifest.get("kind")) or "?"
+        return self.manifest.kind or "?"
 
     def values(self, metric: str, until: float | None = None) -> tuple[Floats, Floats]:
         """``(steps, values)`` without NaN, up to and including step ``until``."""
@@ -187,8 +187,8 @@ class RunRecord:
     def seconds(self, until: float | None = None) -> float | None:
         """Wall time of all attempts, up to the time of step ``until``; None: unknown, as of an
         adopted log, whose lines are as old as the moment in which they were read."""
-        adopted = self.manifest.get(ADOPTED, {})
-        if "path" in adopted and "started" not in adopted:
+        adopted = self.manifest.adopted
+        if adopted is not None and adopted.path and adopted.started is None:
             return None
         spans = self._spans()
         if until is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -17,6 +16,7 @@ from engine.report.entry import experiment_log
 from engine.report.numbered_log import format_field, one_line, render_entry
 from engine.run.history import metrics
 from engine.run.history.train_log import read_steps
+from engine.run.manifest import Manifest
 from engine.run.rundir import RunDir
 from engine.run.state import observed_state
 
@@ -75,14 +75,15 @@ def _summary(rows: Sequence[ArmRow]) -> str:
 
 def _base(report: AblationReport, root: Path) -> str:
     """The config, the commit and the fingerprint of the base, as its first run recorded them."""
-    manifest = next((m for m in _manifests(report.rows[:1], root)), {})
-    git = manifest.get("git") or {}
+    runs = (run for row in report.rows[:1] for run in _kept(row, root))
+    manifest = next((run.read_manifest() for run in runs), Manifest())
+    git = manifest.git or {}
     commit = str(git.get("commit") or "")[:12]
     state = ", with uncommitted changes" if git.get("dirty") else ""
     parts = [
         report.plan.name,
         f"commit {commit}{state}" if commit else "",
-        f"configuration {str(manifest.get('fingerprint'))[:12]}" if manifest else "",
+        f"configuration {manifest.fingerprint[:12]}" if manifest.fingerprint else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -100,11 +101,6 @@ def _cost(report: AblationReport, root: Path) -> Iterator[str]:
     )
     if calls:
         yield f"{calls:,.0f} judge calls of training steps"
-
-
-def _manifests(rows: Sequence[ArmRow], root: Path) -> Iterator[dict[str, Any]]:
-    for row in rows:
-        yield from (run.read_manifest() for run in _kept(row, root))
 
 
 def _kept(row: ArmRow, root: Path) -> Iterator[RunDir]:

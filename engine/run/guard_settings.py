@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from engine.base import jsonl
 from engine.run.finding import Finding
+from engine.run.manifest import Settings, value_of
 
 _SHORTEST_S = 0.5
 
 
 @dataclass(frozen=True)
 class GuardSettings:
-    """The ``guard`` section of a config, from the manifest."""
+    """The ``guard`` section of the config of a run."""
 
     stop_on: tuple[str, ...] = ()
     stop_at_once: bool = False
@@ -24,21 +25,18 @@ class GuardSettings:
     every_s: float = 10.0
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> GuardSettings:
-        """Read the settings; values of a wrong type count as missing, as users edit manifests."""
-        config = manifest.get("config", {})
-
-        def value(key: str) -> Any:
-            return config.get(f"guard.{key}", {}).get("value")
-
-        notify_on, name = value("notify_on"), value("webhook_variable")
+    def of(cls, config: Settings) -> GuardSettings:
+        """Read the settings; values of a wrong type count as missing, as users edit configs."""
+        notify_on = value_of(config, "guard.notify_on")
+        name = value_of(config, "guard.webhook_variable")
+        every_s = jsonl.number(value_of(config, "guard.every_s")) or cls.every_s
         return cls(
-            stop_on=_words(value("stop_on")),
-            stop_at_once=value("stop_at_once") is True,
+            stop_on=_words(value_of(config, "guard.stop_on")),
+            stop_at_once=value_of(config, "guard.stop_at_once") is True,
             notify_on=cls.notify_on if notify_on is None else _words(notify_on),
-            command=_words(value("command")),
+            command=_words(value_of(config, "guard.command")),
             webhook_variable=name if isinstance(name, str) else None,
-            every_s=max(_SHORTEST_S, jsonl.number(value("every_s")) or cls.every_s),
+            every_s=max(_SHORTEST_S, every_s),
         )
 
     @property

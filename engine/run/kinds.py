@@ -7,7 +7,6 @@ is refused or left out and never treated as another one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -132,13 +131,6 @@ PIPELINE = "pipeline"
 """What they call a ``command`` that launches the stages of a pipeline."""
 
 
-def listed_kind(manifest: Mapping[str, Any]) -> str | None:
-    """The kind as lists, JSON and filters call it."""
-    if manifest.get("kind") == COMMAND:
-        return next((kind for kind in (ADOPTED, PIPELINE) if kind in manifest), COMMAND)
-    return manifest.get("kind")
-
-
 def kind_names() -> str:
     """The names of all kinds, for messages."""
     return ", ".join(KINDS)
@@ -149,9 +141,8 @@ def find_kind(name: object) -> Kind | None:
     return KINDS.get(name) if isinstance(name, str) else None
 
 
-def read_kind(manifest: Mapping[str, Any], where: object) -> Kind:
-    """The kind in a manifest; UsageError, with ``where`` it was read, where it names none."""
-    name = manifest.get("kind")
+def read_kind(name: str | None, where: object) -> Kind:
+    """The kind of that name, read in ``where``; UsageError if it is missing or unknown."""
     kind = find_kind(name)
     if kind is not None:
         return kind

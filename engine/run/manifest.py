@@ -1,20 +1,29 @@
-"""Check a manifest: every field has its type or is missing, so that readers need not check it.
+"""The manifest of a run as a record: how it was launched, with which values and on what.
 
-A manifest is a file that may have been edited, copied from another machine, or damaged.
+A manifest is a file that may have been edited, copied from another machine, or damaged: a damaged
+field counts as missing, and texts for display are safe to display. Commands and paths stay as they
+were written, because they are used.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import force_setattr
+
 from engine.base import jsonl
-from engine.run.kinds import COMMAND, KINDS
+from engine.base.typed import Integer, Line, Location, Moment, VariableName, Word, Words
+from engine.run.identity import Identity
+from engine.run.kinds import ADOPTED, COMMAND, KINDS, PIPELINE
 
 _DEEPEST = 32
-"""No written field is nested deeper; readers use recursion."""
+"""No written value is nested deeper; readers use recursion."""
 
 _CHECKPOINT_KEYS = frozenset(kind.checkpoint_key for kind in KINDS.values())
 
@@ -24,56 +33,369 @@ _RELATIONS = {"reproduction": "repro"}
 _FORMER_RELATIONS = {"remedy": "fix"}
 """Words of manifests that earlier versions wrote."""
 
+_MOVED = {
+    "engine.pipelines.runner": "engine.launch.pipelines.runner",
+    "engine.preflight.gate": "engine.checks.gate",
+}
+"""Modules in the commands of earlier manifests, by the name that they had then."""
 
-def checked(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest with valid fields only; an empty one stays empty.
 
-    Null values and values of the wrong type count as missing. ``attempts`` is always a list of
-    dicts with an integer ``number``, and ``config`` a dict of dicts with ``value`` and ``origin``.
-    Texts for display are safe to display. The values of ``config``, commands and paths stay as they
-    were written, because they are used.
+class Setting(Struct, frozen=True, omit_defaults=True):
+    """An effective value of a config; ``origin`` is default, file, cli, environment or implied."""
+
+    value: Any
+    origin: Line = ""
+    reference: bool = False
+    """Whether the value is a ``${...}`` that refers to a secret."""
+
+    def __post_init__(self) -> None:
+        if type(self.value) in (dict, list):
+            force_setattr(self, "value", _plain(self.value))
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a person set the value."""
+        return self.origin not in ("default", "implied")
+
+
+Settings = Mapping[str, Setting]
+"""By dotted key."""
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """The effective values by dotted key."""
+    return {key: setting.value for key, setting in settings.items()}
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """The effective value of a key; None where there is none."""
+    return settings[key].value if key in settings else None
+
+
+class Override(Struct, frozen=True, kw_only=True):
+    """A value that the command line or the environment set over that of the config file."""
+
+    key: Line
+    before: Any = None
+    after: Any = None
+    origin: Line | None = None
+    end: Line | UnsetType = UNSET
+    """The end of the key that a launch accepts and that names no other key."""
+
+    def __post_init__(self) -> None:
+        _require(self.key, "key")
+        if self.end is not UNSET and not (self.end and f".{self.key}".endswith(f".{self.end}")):
+            force_setattr(self, "end", UNSET)
+        force_setattr(self, "before", _shown(self.before))
+        force_setattr(self, "after", _shown(self.after))
+
+    def is_folder_of(self, run_id: str | None) -> bool:
+        """Whether it is a checkpoint folder with the name of the run, or with its end: the folder
+        of ``RUN-repro`` is ``repro``, that of an ablation's ``ABLATION-ARM-s1`` is ``ARM-s1``.
+        """
+        if self.key not in _CHECKPOINT_KEYS or not run_id:
+            return False
+        folder = str(self.after).rstrip("/").rpartition("/")[2]
+        return bool(folder) and f"-{run_id}".endswith(f"-{folder}")
+
+
+class Parent(Struct, frozen=True):
+    """The run that another one derives from: by a fix (``fix``), a ``reproduction``, or a launch
+    of its config (``relaunch``)."""
+
+    run: Line
+    relation: Line
+
+    def __post_init__(self) -> None:
+        _require(self.run, "run")
+        _require(self.relation, "relation")
+        if self.relation in _FORMER_RELATIONS:
+            force_setattr(self, "relation", _FORMER_RELATIONS[self.relation])
+
+    @property
+    def phrase(self) -> str:
+        """``fix of RUN``, ``repro of RUN`` or ``relaunch of RUN``."""
+        return f"{_RELATIONS.get(self.relation, self.relation)} of {self.run}"
+
+
+class FileFacts(Struct, frozen=True, omit_defaults=True):
+    """The fingerprint of a file. Large files of a model have ``sampled_sha256`` instead of
+    ``sha256``; ``rows`` is of data."""
+
+    sha256: Line | None = None
+    sampled_sha256: Line | None = None
+    bytes: Integer | None = None
+    rows: Integer | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.digest, "sha256")
+
+    @property
+    def digest(self) -> str:
+        """The hash that identifies the content."""
+        return self.sha256 or self.sampled_sha256 or ""
+
+
+Files = Mapping[str, FileFacts]
+"""Fingerprints by path, relative to the folder of the launch."""
+
+
+class Surroundings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a run depends on besides its own values.
+
+    ``environment`` (Python, packages, variables), ``git`` and ``hardware`` are JSON as the machine
+    gave it: comparisons show every fact in them. ``git`` is None outside of a repository.
     """
-    if not raw:
-        return {}
-    return {"attempts": [], "config": {}, **_fields(raw, _FIELDS)}
+
+    environment: dict[str, Any] = {}
+    git: dict[str, Any] | UnsetType | None = UNSET
+    hardware: dict[str, Any] = {}
+    recipe_file: dict[Location, FileFacts] = {}
+    data: dict[Location, FileFacts] = {}
+    code: dict[Location, FileFacts] = {}
+    """The reward function; its own file is the first."""
+    reward_inputs: dict[Location, FileFacts] = {}
+    tools: dict[Location, FileFacts] = {}
+    model: dict[Location, FileFacts] = {}
+
+    def __post_init__(self) -> None:
+        for name in ("environment", "git", "hardware"):
+            force_setattr(self, name, _plain(getattr(self, name)))
+
+    def files(self, part: str) -> Files:
+        """The files of one of ``FILE_PARTS``."""
+        files: Files = getattr(self, part)
+        return files
 
 
-def in_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of the config file for the keys that were overridden since.
+FILE_PARTS = ("recipe_file", "data", "code", "reward_inputs", "tools", "model")
 
-    A derived run records them at its launch; for other runs they follow from the overrides.
+
+class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One start of a run. ``from_`` is the checkpoint that it began with."""
+
+    number: Integer
+    started: Moment | None = None
+    argv: Words = ()
+    from_step: Integer | None = None
+    from_: Location | None = msgspec.field(default=None, name="from")
+    changes_since: list[Any] = []
+    """What changed since the attempt before (see ``surroundings.changes``)."""
+    surroundings: Surroundings | None = None
+    """None for the first attempt, whose surroundings are those of the manifest."""
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "argv", _present_names(self.argv))
+
+
+class Ticket(Struct, frozen=True):
+    """What a run waits for.
+
+    ``after`` is a run that must finish first. ``turn``: it also waits until all runs that joined
+    before it have started and ``gpus`` GPUs are free (0: until no other run is active).
     """
-    if "in_file" in manifest:
-        return dict(manifest["in_file"])
-    return {change["key"]: change["before"] for change in manifest.get("changes") or ()}
+
+    after: Line | None = None
+    turn: bool = False
+    gpus: Integer = 0
+    joined: Moment = 0.0
 
 
-def changed_values(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The overrides whose value differs from that of the file."""
-    changes = manifest.get("changes") or ()
-    return [change for change in changes if repr(change["before"]) != repr(change["after"])]
+class Adopted(Struct, frozen=True, kw_only=True):
+    """What an adopted run follows."""
+
+    process: Identity | None = None
+    """The program; None where only its files are known."""
+    path: Location | None = None
+    """The file or folder whose growth shows that the program runs; None for a process."""
+    logs: tuple[Location, ...] = ()
+    """The files that are copied to the console log."""
+    started: Moment | None = None
+    """When the program started in Unix seconds; None where only its files are known."""
+
+    @property
+    def where(self) -> str:
+        if self.process is not None:
+            return f"process {self.process.pid}"
+        return jsonl.line(str(self.path)) or "?"
 
 
-def format_changes(manifest: Mapping[str, Any]) -> list[str]:
-    """``changed_values`` as ``lr=3e-05``: of each key the recorded end, which a launch accepts.
+class StageRecord(Struct, frozen=True):
+    """A stage of a pipeline and its run; of a skipped stage, that of an earlier start or None."""
 
-    The checkpoint folder that a launch gives a run is left out: it follows from the run's name.
-    """
-    return [
-        f"{change.get('end') or change['key']}={_format_value(change['after'])}"
-        for change in changed_values(manifest)
-        if not _is_own_folder(change, manifest.get("id"))
-    ]
+    name: Line = ""
+    kind: Line = ""
+    words: Words | None = None
+    run: Line | None = None
+    skipped: bool = False
 
 
-def _is_own_folder(change: Mapping[str, Any], run_id: str | None) -> bool:
-    """Whether the override is a checkpoint folder with the name of the run, or with its end: the
-    folder of ``RUN-repro`` is ``repro``, that of an ablation's ``ABLATION-ARM-s1`` is ``ARM-s1``.
-    """
-    if change["key"] not in _CHECKPOINT_KEYS or not run_id:
-        return False
-    folder = str(change["after"]).rstrip("/").rpartition("/")[2]
-    return bool(folder) and f"-{run_id}".endswith(f"-{folder}")
+class PipelineRecord(Struct, frozen=True):
+    """The pipeline that a run launches. A stage that cannot be read is None."""
+
+    name: Line = ""
+    file: Line = ""
+    stages: tuple[StageRecord | None, ...] = ()
+
+
+class Place(Struct, frozen=True):
+    """The folder of a run, by which a copy differs from the launched run."""
+
+    path: Location = ""
+    inode: Line = ""
+
+
+class WandbNames(Struct, frozen=True):
+    """What the run is called in W&B."""
+
+    name: Line | None = None
+    group: Line | None = None
+
+
+class Manifest(Surroundings, frozen=True, kw_only=True, omit_defaults=True):
+    """All of a manifest but the config. Without a valid file it is empty."""
+
+    v: Integer | None = None
+    id: Line | None = None
+    mark: Line | None = None
+    """The text that the run's processes carry."""
+    folder: Place | None = None
+    name: Line | None = None
+    recipe: Line | None = None
+    """The name of the config, or the title of a command."""
+    config_path: Location | None = None
+    kind: Line | None = None
+    description: Line | None = None
+    argv: Words = ()
+    cwd: Location | None = None
+    variables: dict[VariableName, Word] = {}
+    """What the processes are given besides the environment of the launch."""
+    created: Moment | None = None
+    fingerprint: Line | None = None
+    changes: list[Override] = []
+    in_file: dict[Line, Any] | None = None
+    world_size: Integer | None = None
+    seeds: dict[str, Any] = {}
+    deterministic: dict[VariableName, Word] = {}
+    total_steps: Integer | None = None
+    checkpoint_dir: Location | None = None
+    parent: Parent | None = None
+    drift: list[Any] = []
+    """How the surroundings differ from those of the parent (see ``surroundings.changes``)."""
+    warnings: list[Line] = []
+    queue: Ticket | None = None
+    gpus: Integer | None = None
+    metrics: Line | None = None
+    format: Line | None = None
+    ray: Line | None = None
+    slurm: Words = ()
+    adopted: Adopted | None = None
+    pipeline: PipelineRecord | None = None
+    wandb: WandbNames | None = None
+    attempts: list[AttemptRecord] = []
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        force_setattr(self, "argv", _present_names(self.argv))
+        force_setattr(self, "seeds", _plain(self.seeds))
+        if self.in_file is not None:
+            force_setattr(self, "in_file", _shown(self.in_file))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the file is missing, or holds no valid field."""
+        return self == type(self)()
+
+    @property
+    def is_command(self) -> bool:
+        """Whether the run executes a command, and has no config."""
+        return self.kind == COMMAND
+
+    @property
+    def listed_kind(self) -> str | None:
+        """The kind as lists, JSON and filters call it."""
+        if self.kind != COMMAND:
+            return self.kind
+        return ADOPTED if self.adopted is not None else PIPELINE if self.pipeline else COMMAND
+
+    @property
+    def working_folder(self) -> Path:
+        """Where the command is executed; relative paths of the manifest begin there."""
+        return Path(self.cwd or ".")
+
+    @property
+    def values_in_file(self) -> dict[str, Any]:
+        """The values of the config file for the keys that were overridden since.
+
+        A derived run records them at its launch; for other runs they follow from the overrides.
+        """
+        if self.in_file is not None:
+            return self.in_file
+        return {change.key: change.before for change in self.changes}
+
+    @property
+    def effective_changes(self) -> list[Override]:
+        """The overrides whose value differs from that of the file."""
+        return [change for change in self.changes if repr(change.before) != repr(change.after)]
+
+    def format_changes(self) -> list[str]:
+        """``effective_changes`` as ``lr=3e-05``: of each key the recorded end, which a launch
+        accepts.
+
+        The checkpoint folder that a launch gives a run is left out: it follows from the run's name.
+        """
+        return [
+            f"{change.end or change.key}={_format_value(change.after)}"
+            for change in self.effective_changes
+            if not change.is_folder_of(self.id)
+        ]
+
+    @property
+    def parent_phrase(self) -> str:
+        """``Parent.phrase``; empty for a run without a parent."""
+        return self.parent.phrase if self.parent else ""
+
+    @property
+    def given_variables(self) -> list[str]:
+        """``NAME=value`` of what a command was given besides the environment of its shell."""
+        return [f"{name}={value}" for name, value in self.variables.items()]
+
+    @property
+    def command(self) -> list[str]:
+        """The command line of a run without a config, with the variables before it; empty for
+        others and for adopted ones."""
+        is_known = self.is_command and self.argv and self.adopted is None
+        return [*self.given_variables, *self.argv] if is_known else []
+
+
+class FullManifest(Manifest, frozen=True, kw_only=True, omit_defaults=True):
+    """A manifest with every value of the config: a thousand of them."""
+
+    config: dict[str, Setting] = {}
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The effective values by dotted key."""
+        return values_of(self.config)
+
+    def value(self, key: str) -> Any:
+        """The effective value of a key; None where there is none."""
+        return value_of(self.config, key)
+
+
+class ConfigRecord(Struct, frozen=True):
+    """The config of a manifest alone."""
+
+    config: dict[str, Setting] = {}
+
+
+def _require(text: str, field: str) -> None:
+    if not text:
+        raise ValueError(f"{field} is missing")
+
+
+def _present_names(words: Words) -> Words:
+    return words if _MOVED.keys().isdisjoint(words) else tuple(_MOVED.get(w, w) for w in words)
 
 
 def _format_value(value: Any) -> str:
@@ -82,42 +404,8 @@ def _format_value(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def parent_phrase(manifest: Mapping[str, Any]) -> str:
-    """``fix of RUN``, ``repro of RUN`` or ``relaunch of RUN``; empty for a run without a parent."""
-    parent = manifest.get("parent") or {}
-    relation = str(parent.get("relation"))
-    return f"{_RELATIONS.get(relation, relation)} of {parent['run']}" if parent else ""
-
-
-def values_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The effective values of a run, by dotted key."""
-    return {key: entry.get("value") for key, entry in (manifest.get("config") or {}).items()}
-
-
-def given_variables(manifest: Mapping[str, Any]) -> list[str]:
-    """``NAME=value`` of what a command was given besides the environment of its shell."""
-    return [f"{name}={value}" for name, value in (manifest.get("variables") or {}).items()]
-
-
-def command_of(manifest: Mapping[str, Any]) -> list[str]:
-    """The command line of a run without a config, with the variables before it; empty for others
-    and for adopted ones."""
-    argv = manifest.get("argv")
-    if manifest.get("kind") != COMMAND or not isinstance(argv, list) or "adopted" in manifest:
-        return []
-    return [*given_variables(manifest), *argv]
-
-
-def _fields(raw: Mapping[str, Any], readers: Mapping[str, Callable[[Any], Any]]) -> dict[str, Any]:
-    """Fields with a reader as the reader returns them, other fields as plain JSON."""
-    fields = {key: readers.get(key, _plain)(value) for key, value in raw.items()}
-    return {key: value for key, value in fields.items() if value is not None or key not in readers}
-
-
 def _plain(value: Any, depth: int = _DEEPEST) -> Any:
     """A JSON value without NaN and without values that are nested too deeply."""
-    if value is None or isinstance(value, str | int):
-        return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -138,162 +426,3 @@ def _tidy(value: Any) -> Any:
     if isinstance(value, dict):
         return {jsonl.line(key) or "?": _tidy(item) for key, item in value.items()}
     return [_tidy(item) for item in value] if isinstance(value, list) else value
-
-
-def _mapping(value: Any) -> dict[str, Any] | None:
-    return _plain(value) if isinstance(value, dict) else None
-
-
-def _shown_mapping(value: Any) -> dict[str, Any] | None:
-    return _shown(value) if isinstance(value, dict) else None
-
-
-_MOVED = {
-    "engine.pipelines.runner": "engine.launch.pipelines.runner",
-    "engine.preflight.gate": "engine.checks.gate",
-}
-"""Modules in the commands of earlier manifests, by the name that they had then."""
-
-
-def _words(value: Any) -> list[str] | None:
-    """A command as it was written: it can be executed, and is not safe to show."""
-    if not isinstance(value, list) or not value:
-        return None
-    words = [_MOVED.get(word, word) for word in value if isinstance(word, str) and "\0" not in word]
-    return words if len(words) == len(value) else None
-
-
-def _config(value: Any) -> dict[str, dict[str, Any]] | None:
-    if not isinstance(value, dict):
-        return None
-    return {
-        key: {"value": _plain(entry["value"]), "origin": jsonl.line(entry.get("origin")) or ""}
-        for key, entry in value.items()
-        if isinstance(entry, dict) and "value" in entry
-    }
-
-
-def _changes(value: Any) -> list[dict[str, Any]] | None:
-    if not isinstance(value, list):
-        return None
-    fields = ("key", "before", "after", "origin")
-    return [
-        {key: _shown(change.get(key)) for key in fields} | _end_of(change)
-        for change in value
-        if isinstance(change, dict) and jsonl.line(change.get("key"))
-    ]
-
-
-def _end_of(change: Mapping[str, Any]) -> dict[str, str]:
-    """The recorded end of the key, if it is one."""
-    key, end = jsonl.line(change.get("key")) or "", jsonl.line(change.get("end"))
-    return {"end": end} if end and f".{key}".endswith(f".{end}") else {}
-
-
-def _files(value: Any) -> dict[str, dict[str, Any]] | None:
-    """Fingerprints by path."""
-    if not isinstance(value, dict):
-        return None
-    return {
-        path: _plain(facts)
-        for path, facts in value.items()
-        if jsonl.location(path)
-        and isinstance(facts, dict)
-        and jsonl.line(facts.get("sha256") or facts.get("sampled_sha256"))
-    }
-
-
-def _record(readers: Mapping[str, Callable[[Any], Any]]) -> Callable[[Any], dict[str, Any] | None]:
-    return lambda value: _fields(value, readers) if isinstance(value, dict) else None
-
-
-def _locations(value: Any) -> list[str] | None:
-    return [path for path in value if jsonl.location(path)] if isinstance(value, list) else None
-
-
-def _parent(value: Any) -> dict[str, str] | None:
-    """The parent of a derived run; both fields or none."""
-    if not isinstance(value, dict):
-        return None
-    fields = {key: jsonl.line(value.get(key)) for key in ("run", "relation")}
-    fields["relation"] = _FORMER_RELATIONS.get(fields["relation"] or "", fields["relation"])
-    return {key: text for key, text in fields.items() if text} if all(fields.values()) else None
-
-
-def _variables(value: Any) -> dict[str, str] | None:
-    """Valid environment variables."""
-    if not isinstance(value, dict):
-        return None
-    return {
-        name: text
-        for name, text in value.items()
-        if name and "=" not in name and isinstance(text, str) and "\0" not in name + text
-    }
-
-
-def _attempts(value: Any) -> list[dict[str, Any]]:
-    attempts = value if isinstance(value, list) else []
-    checked = [_fields(attempt, _OF_ATTEMPT) for attempt in attempts if isinstance(attempt, dict)]
-    return [attempt for attempt in checked if "number" in attempt]
-
-
-_OF_SURROUNDINGS: Mapping[str, Callable[[Any], Any]] = {
-    "recipe_file": _files,
-    "data": _files,
-    "code": _files,
-    "reward_inputs": _files,
-    "tools": _files,
-    "model": _files,
-}
-
-_OF_ADOPTED: Mapping[str, Callable[[Any], Any]] = {
-    "path": jsonl.location,
-    "logs": _locations,
-    "process": _mapping,
-    "started": jsonl.moment,
-}
-
-_OF_ATTEMPT: Mapping[str, Callable[[Any], Any]] = {
-    "number": jsonl.integer,
-    "started": jsonl.moment,
-    "argv": _words,
-    "from_step": jsonl.integer,
-    "from": jsonl.location,
-    "surroundings": _record(_OF_SURROUNDINGS),
-}
-
-_FIELDS: Mapping[str, Callable[[Any], Any]] = {
-    **_OF_SURROUNDINGS,
-    "id": jsonl.line,
-    "mark": jsonl.line,
-    "folder": _mapping,
-    "name": jsonl.line,
-    "recipe": jsonl.line,
-    "config_path": jsonl.location,
-    "kind": jsonl.line,
-    "variables": _variables,
-    "deterministic": _variables,
-    "description": jsonl.line,
-    "argv": _words,
-    "cwd": jsonl.location,
-    "created": jsonl.moment,
-    "config": _config,
-    "fingerprint": jsonl.line,
-    "changes": _changes,
-    "in_file": _shown_mapping,
-    "seeds": _mapping,
-    "total_steps": jsonl.integer,
-    "world_size": jsonl.integer,
-    "checkpoint_dir": jsonl.location,
-    "queue": _shown_mapping,
-    "gpus": jsonl.integer,
-    "metrics": jsonl.line,
-    "format": jsonl.line,
-    "ray": jsonl.line,
-    "slurm": _words,
-    "adopted": _record(_OF_ADOPTED),
-    "parent": _parent,
-    "pipeline": _mapping,
-    "wandb": _shown_mapping,
-    "attempts": _attempts,
-}

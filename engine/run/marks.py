@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base import files
+from engine.run.manifest import Place
 from engine.run.rundir import (
     ATTEMPT_DIR_VARIABLE,
     MARK_VARIABLE,
@@ -60,7 +61,7 @@ def new_mark() -> str:
 
 def mark_of(run: RunDir) -> str:
     """What a process of the run carries: ``text@device:inode``; empty for a run without a text."""
-    text, folder = run.read_mark(), os.stat(run.path)  # noqa: PTH116
+    text, folder = run.read_manifest().mark, os.stat(run.path)  # noqa: PTH116
     return f"{text}@{folder.st_dev}:{folder.st_ino}" if text else ""
 
 
@@ -72,7 +73,7 @@ def names(mark: str, run: RunDir, directory: Path | None = None) -> bool:
     """
     text, _, identity = mark.partition("@")
     is_in_place = directory is not None and _is_same_folder(directory, run.path)
-    if run.read_mark() not in (None, text):
+    if run.read_manifest().mark not in (None, text):
         return False
     try:
         folder = os.stat(run.path)  # noqa: PTH116
@@ -82,20 +83,20 @@ def names(mark: str, run: RunDir, directory: Path | None = None) -> bool:
     return str(folder.st_ino) == inode and (is_in_place or str(folder.st_dev) == device)
 
 
-def place_of(run: RunDir, directory: Path) -> dict[str, str]:
+def place_of(run: RunDir, directory: Path) -> Place:
     """Which folder a new run is, for its manifest; ``directory`` is where it is going to be."""
     folder = run.path.stat()
-    return {"path": str(directory.absolute()), "inode": f"{folder.st_dev}:{folder.st_ino}"}
+    return Place(str(directory.absolute()), f"{folder.st_dev}:{folder.st_ino}")
 
 
 def is_copy(run: RunDir) -> bool:
     """Whether a run is a copy of the launched one: jobs and programs that its files name belong to
     the original. A moved run is not a copy."""
-    place = run.read_manifest("folder").get("folder")
-    if not place:  # The manifest does not say.
+    manifest = run.read_manifest()
+    place = manifest.folder
+    if place is None:  # The manifest does not say.
         return False
-    directory = Path(str(place.get("path")))
-    return not names(f"{run.read_mark() or ''}@{place.get('inode')}", run, directory)
+    return not names(f"{manifest.mark or ''}@{place.inode}", run, Path(place.path))
 
 
 def read_mark(pid: int) -> Mark | None:

@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
-
 from engine.base import files
-from engine.base.typed import Integer
+from engine.run.identity import Identity
 from engine.run.marks import Mark, names, read_environment, read_mark
 from engine.run.rundir import SUPERVISES_VARIABLE, RunDir
 
@@ -21,18 +19,6 @@ _PR_SET_CHILD_SUBREAPER = 36
 _DYING_S = 2.0
 _ROUNDS = 5
 _STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/<pid>/stat after the command name
-
-
-class Identity(Struct, frozen=True):
-    """A process, distinguishable from a later one with the same pid.
-
-    ``start`` is in clock ticks since boot, so a jump of the wall clock does not change it;
-    ``boot`` identifies the machine and its boot.
-    """
-
-    pid: Integer
-    start: Integer
-    boot: str
 
 
 def boot_id() -> str:

@@ -17,8 +17,6 @@ from engine.run.columns import RunInfo
 from engine.run.figures import read_figures
 from engine.run.index import Index
 from engine.run.index import stamp as stamp_of
-from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, listed_kind
-from engine.run.manifest import format_changes
 from engine.run.notes import Notes, read_notes
 from engine.run.rundir import RunDir, exists, folder_names
 from engine.run.state import (
@@ -96,11 +94,14 @@ def _notes_stamp(file: str) -> str:
 
 def _row(run: RunDir) -> Row:
     """The row of the index: only what the list needs."""
-    shown = ("recipe", "kind", "created")
-    manifest, state = run.read_manifest("id", *shown, "attempts", "changes"), recorded_state(run)
-    if manifest.get("kind") == COMMAND:
-        manifest["kind"] = listed_kind(manifest | run.read_manifest(ADOPTED, PIPELINE))
-    row = typed.convert_record({**manifest, "changed": format_changes(manifest)}, Row) or Row()
+    manifest, state = run.read_manifest(), recorded_state(run)
+    shown = {
+        "recipe": manifest.recipe,
+        "kind": manifest.listed_kind,
+        "created": manifest.created,
+        "changed": manifest.format_changes(),
+    }
+    row = typed.convert_record(shown, Row) or Row()
     if state is not None and state.has_ended:
         state = replace(state, trainer=None, supervisor=None, heartbeat=None, beat=None, host=None)
     fields = {"notes": notes} if exists(str(run.notes)) and (notes := read_notes(run)) else {}

@@ -8,12 +8,11 @@ import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, nearest, unknown_name
-from engine.run.kinds import COMMAND
-from engine.run.manifest import checked
+from engine.base.typed import read_record, to_json
+from engine.run.manifest import ConfigRecord, FullManifest, Manifest, Settings
 
 RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"
 ATTEMPT_DIR_VARIABLE = "GRUBRICS_ATTEMPT_DIR"
@@ -97,7 +96,9 @@ class RunDir:
 
     def is_one(self) -> bool:
         """Whether the folder is a run: other trainers also write a ``manifest.json``."""
-        return self.manifest.exists() and (self.state.exists() or "v" in self.read_manifest())
+        if not self.manifest.exists():
+            return False
+        return self.state.exists() or self.read_manifest().v is not None
 
     def attempt(self, number: int) -> Attempt:
         return Attempt(self.path / f"attempt_{number}")
@@ -110,42 +111,44 @@ class RunDir:
     @property
     def is_command(self) -> bool:
         """Whether it executes a command, and has no config."""
-        return self.read_manifest("kind").get("kind") == COMMAND
+        return self.read_manifest().is_command
 
     @property
     def follows_files(self) -> bool:
         """Whether it only follows files of a program: it takes nothing of the machine."""
-        adopted = self.read_manifest("adopted").get("adopted")
-        return adopted is not None and not adopted.get("process")
+        adopted = self.read_manifest().adopted
+        return adopted is not None and adopted.process is None
 
     def require_config(self) -> None:
         """Raise UsageError for a run without a config; it says how to run that again."""
-        if not self.is_command:
+        manifest = self.read_manifest()
+        if not manifest.is_command:
             return
-        manifest = self.read_manifest("kind", "adopted", "pipeline")
-        if "adopted" in manifest:
+        if manifest.adopted is not None:
             raise UsageError(f"run '{self.id}' was launched elsewhere, and is launched again there")
-        pipeline = manifest.get("pipeline")
-        again = f"pipeline {pipeline.get('file')}" if pipeline else f"run --from {self.id}"
+        pipeline = manifest.pipeline
+        again = f"pipeline {pipeline.file}" if pipeline else f"run --from {self.id}"
         raise UsageError(
             f"run '{self.id}' executes a command, which has no config. To run it again: "
             f"grubrics-tui {again}"
         )
 
-    def read_manifest(self, *fields: str) -> dict[str, Any]:
-        """The manifest with valid fields only (see ``checked``); empty if there is none.
+    def read_manifest(self) -> Manifest:
+        """The manifest without the config; an empty one if there is none."""
+        return read_record(self.manifest, Manifest) or Manifest()
 
-        With ``fields``, only these are checked, and ``config``, which has a thousand values and
-        comes last, is read only if it may be needed.
-        """
-        raw = jsonl.read_json_before(self.manifest, "config") if fields else None
-        if raw is None or not raw.keys() >= {*fields}:
-            raw = jsonl.read_json(self.manifest) or {}
-        return checked({key: raw[key] for key in fields if key in raw} if fields else raw)
+    def read_full_manifest(self) -> FullManifest:
+        """The manifest with the config; an empty one if there is none."""
+        return read_record(self.manifest, FullManifest) or FullManifest()
 
-    def read_mark(self) -> str | None:
-        """The text that the run's processes carry; None without a valid manifest."""
-        return jsonl.line((jsonl.read_json(self.manifest) or {}).get("mark")) or None
+    def read_config(self) -> Settings:
+        """The config alone; empty if there is none."""
+        record = read_record(self.manifest, ConfigRecord)
+        return {} if record is None else record.config
+
+    def write_manifest(self, manifest: FullManifest) -> None:
+        """Write the manifest with the config. OSError."""
+        jsonl.write_json(self.manifest, to_json(manifest))
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from engine.base import files, jsonl, typed
 from engine.base.masking import mask_data
 from engine.base.quantities import format_time
 from engine.base.typed import Integer, Line, Moment, Number
+from engine.run.identity import Identity
 from engine.run.marks import read_environment, supervises
-from engine.run.processes import Identity, alive, boot_id
+from engine.run.processes import alive, boot_id
 from engine.run.rundir import SUPERVISES_VARIABLE, RunDir
 
 StateName = Literal[

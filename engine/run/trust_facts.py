@@ -18,6 +18,7 @@ from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.masking import mask_text, shown
+from engine.run.manifest import Manifest, values_of
 from engine.run.rundir import RunDir
 
 Fact = tuple[str, str]
@@ -46,9 +47,9 @@ def facts(run: RunDir, owner: str) -> Iterator[Fact]:
     yield "owner", owner
     commands = [*_commands(manifest), *_configured_commands(values)]
     yield from _limited("command", dict.fromkeys(commands))
-    yield from _limited("folder", [str(manifest["cwd"])] if "cwd" in manifest else [])
-    variables = (manifest.get("variables") or {}).items()
-    yield from _limited("variable", [f"{name}={shown(name, value)}" for name, value in variables])
+    yield from _limited("folder", [manifest.cwd] if manifest.cwd else [])
+    variables = [f"{name}={shown(name, value)}" for name, value in manifest.variables.items()]
+    yield from _limited("variable", variables)
     copies = [str(path.relative_to(run.path)) for path in code_copies(run)]
     yield from _limited("code", dict.fromkeys([*copies, *_code(values, commands)]))
     yield from _limited("address", dict.fromkeys(_addresses(run, values, commands)))
@@ -57,9 +58,9 @@ def facts(run: RunDir, owner: str) -> Iterator[Fact]:
 def code_files(run: RunDir) -> list[Path]:
     """The existing files with code that the run contains or names."""
     manifest = run.read_manifest()
-    cwd = Path(str(manifest.get("cwd") or "."))
     named = {*_code(list(_values(run)), _commands(manifest))}
-    paths = [cwd / Path(name).expanduser() for name in sorted(named) if jsonl.location(name)]
+    folder = manifest.working_folder
+    paths = [folder / Path(name).expanduser() for name in sorted(named) if jsonl.location(name)]
     return [path for path in (*code_copies(run), *paths) if path.is_file()]
 
 
@@ -92,9 +93,8 @@ def _line(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} …"
 
 
-def _commands(manifest: dict[str, Any]) -> list[str]:
-    attempts = manifest.get("attempts", [])
-    return [shlex.join(attempt["argv"]) for attempt in attempts if "argv" in attempt]
+def _commands(manifest: Manifest) -> list[str]:
+    return [shlex.join(attempt.argv) for attempt in manifest.attempts if attempt.argv]
 
 
 def _configured_commands(values: list[tuple[str, Any]]) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _addresses(run: RunDir, values: list[tuple[str, Any]], commands: list[str]) 
             yield f"{key}: {value}"
     for job in sorted(run.path.glob("attempt_*/ray_job.json")):
         yield f"{job.parent.name}: {(jsonl.read_json(job) or {}).get('address')}"
-    if ray := run.read_manifest().get("ray"):
+    if ray := run.read_manifest().ray:
         yield f"Ray cluster: {ray}"
     for text in (*commands, *(str(value) for _, value in values)):
         yield from _ADDRESS.findall(text)
@@ -127,9 +127,7 @@ def _addresses(run: RunDir, values: list[tuple[str, Any]], commands: list[str]) 
 
 def _values(run: RunDir) -> Iterator[tuple[str, Any]]:
     """Every value of manifest and config by its dotted key."""
-    manifest = run.read_manifest()
-    for key, entry in manifest.get("config", {}).items():
-        yield key, entry.get("value")
+    yield from values_of(run.read_config()).items()
     budget = [_MOST_VALUES]
     yield from _flat("", _config(run), budget)
 

@@ -21,10 +21,11 @@ from engine.base.quantities import format_time
 from engine.logs.formats.pulse import QUIET_S, Pulse
 from engine.logs.formats.wandb_folders import EndWatch
 from engine.run.events import pending_stop
-from engine.run.processes import Identity, alive, end, ignores, send, tree
+from engine.run.identity import Identity
+from engine.run.manifest import Adopted
+from engine.run.processes import alive, end, ignores, send, tree
 from engine.run.rundir import RunDir
 from engine.run.state import recorded_state
-from engine.supervise.adopted import Adopted, read_adopted
 from engine.supervise.follower import LOOK_S, Follower, Outcome, Report
 
 TREE_S = 2.0
@@ -40,7 +41,7 @@ _LONGEST_REST = 1 << 20
 
 def main(arguments: list[str]) -> int:
     run = RunDir(Path(arguments[0]))
-    adopted = read_adopted(run)
+    adopted = run.read_manifest().adopted
     if adopted is None:
         print(f"{run.manifest}: not an adopted run", file=sys.stderr)
         return 1
@@ -53,11 +54,11 @@ class AdoptedFollower(Follower):
     def __init__(self, run: RunDir, adopted: Adopted, out: int) -> None:
         super().__init__(run.attempt(1).path, Report(adopted.where))
         self._run, self._adopted = run, adopted
-        self._console = LineCopy(adopted.logs, out)
+        self._console = LineCopy(tuple(map(Path, adopted.logs)), out)
         self._supervisor = os.getppid()
-        self._pulse = Pulse(adopted.path) if adopted.path else None
-        is_wandb = adopted.path is not None and adopted.path.suffix == ".wandb"
-        self._ending = EndWatch(adopted.path) if is_wandb and adopted.path else None
+        path = Path(adopted.path) if adopted.path else None
+        self._pulse = Pulse(path) if path else None
+        self._ending = EndWatch(path) if path and path.suffix == ".wandb" else None
         self._exit_code: int | None = None
         self._missing_since: float | None = None
         self._known: set[Identity] = set()

@@ -14,7 +14,6 @@ from engine.base.errors import UsageError
 from engine.base.quantities import format_time
 from engine.run.events import log_event
 from engine.run.history.train_log import Step, read_steps
-from engine.run.kinds import COMMAND
 from engine.run.processes import members
 from engine.run.rundir import Attempt, RunDir
 from engine.run.state import observed_state, recorded_state, write_end
@@ -77,9 +76,9 @@ def finalize(run: RunDir, noticed_by: str) -> None:
 
 def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
     """Yield the steps that are not yet in the history, dated by the trainer's last line."""
-    manifest = run.read_manifest("kind", "metrics", "format", "cwd", "adopted")
+    manifest = run.read_manifest()
     steps = open_steps(run, attempt, manifest)
-    if manifest.get("kind") == COMMAND:
+    if manifest.is_command:
         if steps.is_of_attempt:
             yield from steps.new_steps()
         return

@@ -20,7 +20,8 @@ from typing import Any, Literal
 import psutil
 
 from engine.base import files
-from engine.run.processes import Identity, every_parent, stat_of
+from engine.run.identity import Identity
+from engine.run.processes import every_parent, stat_of
 
 Kind = Literal["stopped", "disk", "zombie", "spinning", "judge", "code", "waiting"]
 

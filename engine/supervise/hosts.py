@@ -9,19 +9,20 @@ belongs to the original.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count
+from engine.run.identity import Identity
+from engine.run.manifest import Adopted, Manifest
 from engine.run.marks import is_copy
-from engine.run.processes import Identity, alive, end, tree
+from engine.run.processes import alive, end, tree
 from engine.run.rundir import Attempt, RunDir
 from engine.run.state import observed_state
 from engine.run.trust import require
 from engine.supervise import ray_jobs, slurm_jobs
-from engine.supervise.adopted import Adopted
 from engine.supervise.follower import HERE, JobError, Report, read_report, write_report
 from engine.supervise.ray_jobs import RayJob
 from engine.supervise.slurm_jobs import SlurmJob
@@ -33,15 +34,14 @@ _JOB_PATIENCE_S = 30.0
 _PROGRAM_PATIENCE_S = 10.0
 
 
-def find_host(run: RunDir, manifest: Mapping[str, Any] | None = None) -> Host:
+def find_host(run: RunDir, manifest: Manifest | None = None) -> Host:
     """Where the run trains, by its manifest (default: that on disk)."""
-    if manifest is None:
-        manifest = run.read_manifest("adopted", "slurm", "ray")
-    if (adopted := Adopted.from_manifest(manifest)) is not None:
-        return AdoptedHost(run, adopted)
-    if "slurm" in manifest:
+    manifest = manifest or run.read_manifest()
+    if manifest.adopted is not None:
+        return AdoptedHost(run, manifest.adopted)
+    if manifest.slurm:
         return SlurmHost(run, slurm_jobs.read_job)
-    return RayHost(run, manifest["ray"]) if manifest.get("ray") else Host(run)
+    return RayHost(run, manifest.ray) if manifest.ray else Host(run)
 
 
 class Host:
@@ -225,7 +225,7 @@ class AdoptedHost(Host):
         processes = self.program()
         if not processes or (observed_state(self.run).has_ended and not self.may_have_left()):
             return ""
-        title = self.run.read_manifest("recipe").get("recipe", "?")
+        title = self.run.read_manifest().recipe or "?"
         others = format_count(len(processes) - 1, "descendant")
         more = f" and its {others}" if len(processes) > 1 else ""
         return f"{self.where} ({title}){more}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from engine.run.checkpoints.step_folders import complete_steps, tracked_step
 from engine.run.history import metrics
 from engine.run.history.train_log import Step
 from engine.run.kinds import find_kind
-from engine.run.manifest import values_of
+from engine.run.manifest import FullManifest, Manifest
 
 _VALIDATION = {
     metrics.VALIDATION_REWARD: "reward",
@@ -59,12 +59,11 @@ class NextSave:
         return f"after the checkpoint of step {coming}"
 
 
-def next_save(manifest: Mapping[str, Any]) -> NextSave:
+def next_save(manifest: FullManifest) -> NextSave:
     """By the config of a run; SFT saves by the same rule as GRPO."""
-    kind = find_kind(manifest.get("kind"))
-    values, total = values_of(manifest), jsonl.integer(manifest.get("total_steps"))
+    kind = find_kind(manifest.kind)
     key = kind.save_every_key if kind is not None else None
-    return NextSave(jsonl.integer(values.get(key or "")), total)
+    return NextSave(jsonl.integer(manifest.value(key or "")), manifest.total_steps)
 
 
 class CheckpointWatch:
@@ -95,13 +94,13 @@ class CheckpointWatch:
 class CodeWatch:
     """Checks the files repeatedly; reads only those that were touched."""
 
-    def __init__(self, manifest: Mapping[str, Any], cwd: Path) -> None:
-        inputs, tools = manifest.get("reward_inputs") or {}, manifest.get("tools") or {}
-        files = {**(manifest.get("code") or {}), **inputs, **tools}
+    def __init__(self, manifest: Manifest, cwd: Path) -> None:
+        inputs, tools = manifest.reward_inputs, manifest.tools
+        files = {**manifest.code, **inputs, **tools}
         self._inputs = {cwd / path for path in inputs}
         self._tools = {cwd / path for path in tools}
         self._hashes: dict[Path, str | None] = {
-            cwd / path: facts["sha256"] for path, facts in files.items()
+            cwd / path: facts.digest for path, facts in files.items()
         }
         self._launched = dict(self._hashes)
         self._versions: dict[Path, tuple[int, int, int] | None] = {}

@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from engine.base import files
 from engine.base.errors import UsageError
@@ -24,7 +23,7 @@ from engine.logs.formats.format import Reader
 from engine.logs.formats.names import Numbering
 from engine.logs.formats.pattern import PatternFormat, is_pattern
 from engine.run.history.train_log import Step, StepJoiner, read_steps
-from engine.run.kinds import COMMAND
+from engine.run.manifest import Manifest
 from engine.run.rundir import Attempt, RunDir
 from engine.supervise.hosts import find_host
 
@@ -36,21 +35,19 @@ FindReader = Callable[[float], Reader | None]
 """Returns the reader of a program's steps once its format is known, searching until then."""
 
 
-def open_steps(
-    run: RunDir, attempt: Attempt, manifest: Mapping[str, Any]
-) -> StepJoiner | ProgramSteps:
+def open_steps(run: RunDir, attempt: Attempt, manifest: Manifest) -> StepJoiner | ProgramSteps:
     """What reads the steps of an attempt that are to be written to the run's history."""
-    if manifest.get("kind") != COMMAND:
+    if not manifest.is_command:
         return StepJoiner(attempt)
-    given, console = manifest.get("metrics"), attempt.console
-    key, written = manifest.get("format"), read_steps(run.train_log)
+    given, console = manifest.metrics, attempt.console
+    key, written = manifest.format, read_steps(run.train_log)
     if given is None and key is not None:
         return ProgramSteps(console, lambda _: find_format(key).open(console), written)
     if given is None:
         return ProgramSteps(console, _ConsoleSearch(console).find, written)
     if is_pattern(given):
         return ProgramSteps(console, lambda _: PatternFormat(given).open(console), written)
-    path = Path(manifest.get("cwd") or ".") / given
+    path = manifest.working_folder / given
     search = _FileSearch(path, key)
     ran_before = find_host(run, manifest).ran_before
     return ProgramSteps(console, search.find, written, is_of_attempt=ran_before)

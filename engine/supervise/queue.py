@@ -20,7 +20,7 @@ import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -28,10 +28,12 @@ from typing import IO, Any
 
 from engine.base import jsonl
 from engine.base.follow import Tail
+from engine.base.typed import to_json
 from engine.run.host import gpus
 from engine.run.host.gpus import Device
 from engine.run.host.programs import own_module
 from engine.run.host.system import open_gpus
+from engine.run.manifest import Ticket
 from engine.run.processes import boot_id
 from engine.run.registry import ActiveRuns
 from engine.run.rundir import RunDir
@@ -164,27 +166,6 @@ def _record(event: str, **details: Any) -> dict[str, Any]:
 
 _SHOWN = 3
 _EXAMINATION_S = 120.0
-
-
-@dataclass(frozen=True)
-class Ticket:
-    """What a run waits for: ``queue`` in its manifest.
-
-    ``after`` is a run that must finish first. ``turn``: it also waits until all runs that joined
-    before it have started and ``gpus`` GPUs are free (0: until no other run is active).
-    """
-
-    after: str | None = None
-    turn: bool = False
-    gpus: jsonl.Integer = 0
-    joined: float = 0.0
-
-    @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> Ticket | None:
-        return jsonl.convert(manifest.get("queue"), cls)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -393,7 +374,7 @@ class Waiting:
             "id": self.id,
             "waiting_for": self.waiting_for,
             "reason": self.reason,
-            **self.ticket.to_json(),
+            **to_json(self.ticket),
         }
 
 
@@ -418,7 +399,7 @@ def line_up(root: Path) -> Line:
             name,
             queued[name].waiting_for,
             queued[name].reason,
-            Ticket.from_manifest(RunDir(root / name).read_manifest()) or Ticket(),
+            RunDir(root / name).read_manifest().queue or Ticket(),
         )
         for name in log.in_order(queued)
     ]

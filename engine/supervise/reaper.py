@@ -10,8 +10,9 @@ from typing import Any
 import psutil
 
 from engine.run.host.system import gpu_memory
+from engine.run.identity import Identity
 from engine.run.marks import Mark
-from engine.run.processes import Identity, end, marked
+from engine.run.processes import end, marked
 from engine.run.rundir import Attempt, RunDir, archive_root, folder_names
 from engine.run.state import observed_state, readable_state
 from engine.run.trust import objection

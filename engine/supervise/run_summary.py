@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.run.checkpoints.disposal import bytes_of
 from engine.run.checkpoints.find import check_checkpoint, list_checkpoints
 from engine.run.columns import RunInfo, runs_to_json
 from engine.run.figures import read_figures
-from engine.run.kinds import listed_kind
-from engine.run.manifest import changed_values, format_changes
 from engine.run.notes import read_notes
 from engine.run.processes import members
 from engine.run.rundir import RunDir
@@ -34,19 +32,19 @@ def read_summary(run: RunDir) -> dict[str, Any]:
     info = RunInfo(
         id=run.id,
         state=state,
-        config=manifest.get("recipe", "?"),
-        kind=manifest.get("kind", "?"),
+        config=manifest.recipe or "?",
+        kind=manifest.kind or "?",
         started=state.first_start,
         notes=read_notes(run),
         reward=figures.rewards[-1] if figures.rewards else None,
         train_loss=figures.losses[-1] if figures.losses else None,
         validation=figures.validation,
-        changed=tuple(format_changes(manifest)),
+        changed=tuple(manifest.format_changes()),
     )
     [listed] = runs_to_json([info])
     job = read_job(run.attempt(state.attempt).path)
     exposed, of_program = exposures(run), find_host(run, manifest).program()
-    cwd = Path(str(manifest.get("cwd") or ""))
+    cwd = manifest.working_folder
     is_readable = not exposed and cwd.is_absolute() and cwd.is_dir()
     edited = [str(path) for path in CodeWatch(manifest, cwd).changes()] if is_readable else []
     return {
@@ -54,26 +52,26 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "phrase": describe(state),
         "exit_code": state.exit_code,
         "signal": state.signal,
-        "queue": manifest.get("queue"),
+        "queue": to_json(manifest.queue),
         "gpus": state.gpus,
         "attempt_started": state.started,
         "ended": state.ended,
-        "attempts": len(manifest.get("attempts", [])),
+        "attempts": len(manifest.attempts),
         "pids": [process.pid for process in (*of_program, *members(run))],
-        "parent": manifest.get("parent"),
-        "ray": manifest.get("ray"),
+        "parent": to_json(manifest.parent),
+        "ray": manifest.ray,
         "ray_job": job.submission_id if job else None,
-        "config": manifest.get("recipe"),
-        "kind": listed_kind(manifest),
-        "argv": manifest.get("argv"),
-        "changes": changed_values(manifest),
+        "config": manifest.recipe,
+        "kind": manifest.listed_kind,
+        "argv": list(manifest.argv) or None,
+        "changes": to_json(manifest.effective_changes),
         "edited": edited,
         "exposed_because": exposed,
         "dir": str(run.path),
         "bytes": bytes_of(run.path),
         "manifest": str(run.manifest),
         "console": str(run.attempt(state.attempt).console),
-        "checkpoints": jsonl.line(manifest.get("checkpoint_dir")),
+        "checkpoints": jsonl.line(manifest.checkpoint_dir),
         "moved": None if exposed else jsonl.line(str(check_checkpoint(run).moved or "")) or None,
         "saved": [] if exposed else list_checkpoints(run),
         "wandb": run_url(run),

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from statistics import median
 from typing import Any
 
 from engine.base.jsonl import number
 from engine.base.quantities import format_seconds
-from engine.run.kinds import COMMAND
+from engine.run.manifest import FullManifest
 
 _REWARDS_AT_ONCE = 2.0
 """A step that waits for a hanging reward, or for two in turn, continues by itself: no stall."""
@@ -23,7 +23,7 @@ _REWARDS_AT_ONCE = 2.0
 
 @dataclass(frozen=True)
 class Supervision:
-    """The ``supervision`` section of a config, from the manifest. Seconds."""
+    """The ``supervision`` section of the config of a run. Seconds."""
 
     interrupt_patience_s: float = 15.0
     terminate_patience_s: float = 5.0
@@ -34,26 +34,21 @@ class Supervision:
     queue_fast_failure_s: float = 120.0
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> Supervision:
-        config = manifest.get("config", {})
-        values = {
-            field.name: config[key]["value"]
-            for field in fields(cls)
-            if (key := f"supervision.{field.name}") in config
-            and _is_like(config[key]["value"], field.default)
-        }
-        if manifest.get("kind") == COMMAND:
+    def of(cls, manifest: FullManifest) -> Supervision:
+        given = {field: manifest.value(f"supervision.{field.name}") for field in fields(cls)}
+        values = {f.name: value for f, value in given.items() if _is_like(value, f.default)}
+        if manifest.is_command:
             values["start_patience_s"] = math.inf  # It may have no steps.
         supervision = cls(**values)
-        patience_s = _REWARDS_AT_ONCE * _reward_limit_s(config)
+        patience_s = _REWARDS_AT_ONCE * _reward_limit_s(manifest)
         return replace(supervision, stall_floor_s=max(supervision.stall_floor_s, patience_s))
 
 
-def _reward_limit_s(config: Mapping[str, Any]) -> float:
+def _reward_limit_s(manifest: FullManifest) -> float:
     """The time limit of one call of the config's reward function; 0 without one."""
-    keys = ("reward.custom_reward_function.path", "grubrics.reward_timeout_s")
-    path, limit_s = (config.get(key, {}).get("value") for key in keys)
-    return (number(limit_s) or 0.0) if path else 0.0
+    if not manifest.value("reward.custom_reward_function.path"):
+        return 0.0
+    return number(manifest.value("grubrics.reward_timeout_s")) or 0.0
 
 
 def _is_like(value: Any, default: Any) -> bool:

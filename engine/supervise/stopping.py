@@ -107,7 +107,7 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
     pids = [process.pid for process in processes]
     message = f"{run.id}  {describe(state)}" + (f"; {left}" if left else "")
     if after_checkpoint and not ended:
-        when = next_save(run.read_manifest()).after(state.step)
+        when = next_save(run.read_full_manifest()).after(state.step)
         message = f"{run.id}  {state.state}: stops {when}"
     return Stopped(run.id, ended, state.word, state.reason, pids, message)
 
@@ -120,7 +120,7 @@ def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:
 
 def _await_end(run: RunDir) -> bool:
     """Wait as long as a supervisor with a heartbeat may take. False if the run has not ended."""
-    patience = Supervision.from_manifest(run.read_manifest())
+    patience = Supervision.of(run.read_full_manifest())
     longest_s = patience.interrupt_patience_s + patience.terminate_patience_s + _MARGIN_S
     deadline = time.monotonic() + longest_s
     beat, changed_at = None, time.monotonic()

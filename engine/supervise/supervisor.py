@@ -12,12 +12,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from engine.base import files
 from engine.base.errors import UsageError
@@ -32,7 +32,7 @@ from engine.run.history.train_log import last_validation, read_steps
 from engine.run.host.gpus import ALL
 from engine.run.host.programs import detach, keep_folder_last
 from engine.run.host.system import SystemSampler
-from engine.run.kinds import COMMAND
+from engine.run.manifest import Manifest, Ticket
 from engine.run.rundir import ARGV_VARIABLE, RunDir, RunDirGuard
 from engine.run.state import (
     UNREADABLE,
@@ -60,7 +60,6 @@ from engine.supervise.queue import (
     Never,
     QueuePlace,
     Start,
-    Ticket,
     doctor_command,
     end_record,
     examine,
@@ -96,18 +95,20 @@ class Supervisor:
 
     def __init__(self, run: RunDir, ask_doctor: DoctorCommand = doctor_command) -> None:
         """``ask_doctor`` returns the command that examines the run before this one."""
-        manifest = run.read_manifest()
-        current = manifest["attempts"][-1]
+        manifest = run.read_full_manifest()
+        current = manifest.attempts[-1]
         self.run = run
-        self.attempt = run.attempt(current["number"])
+        self.attempt = run.attempt(current.number)
         files.make_folder(self.attempt.path)
-        self.cwd = Path(manifest["cwd"])
+        if manifest.cwd is None:
+            raise UsageError(f"{run.manifest}: the folder of the command is missing")
+        self.cwd = Path(manifest.cwd)
         self.host = find_host(run, manifest)
         self._heard: Report | None = None
-        self.supervision = Supervision.from_manifest(manifest)
+        self.supervision = Supervision.of(manifest)
         if self.host.shows_by_files:
             self.supervision = replace(self.supervision, stall_factor=math.inf)
-        self.checkpoints = self.cwd / (manifest.get("checkpoint_dir") or "")
+        self.checkpoints = self.cwd / (manifest.checkpoint_dir or "")
         self._guard = RunDirGuard(run)
         # Its files are read and written in the open folder: it may be moved, or a mount away.
         self._held = self._guard.held
@@ -119,15 +120,15 @@ class Supervisor:
         self._warned: set[str] = set()
         self._ask_doctor = ask_doctor
         # A resumed run does not queue again.
-        self._ticket = Ticket.from_manifest(manifest) if self.attempt.number == 1 else None
+        self._ticket = manifest.queue if self.attempt.number == 1 else None
         self.state = _first_state(run, manifest, queued=self._ticket is not None)
-        device = manifest.get("config", {}).get("grubrics.device", {}).get("value")
-        self._on_gpu = bool(manifest.get("gpus")) or (device == "cuda" and self.host.trains_here)
-        self._planned_steps: int | None = manifest.get("total_steps")
+        is_on_cuda = manifest.value("grubrics.device") == "cuda"
+        self._on_gpu = bool(manifest.gpus) or (is_on_cuda and self.host.trains_here)
+        self._planned_steps = manifest.total_steps
         given = os.environ.pop(ARGV_VARIABLE, None)
-        self._argv: list[str] = json.loads(given) if given else current["argv"]
-        self._variables: dict[str, str] = manifest.get("variables") or {}
-        self._is_command = manifest.get("kind") == COMMAND
+        self._argv: Sequence[str] = json.loads(given) if given else current.argv
+        self._variables = manifest.variables
+        self._is_command = manifest.is_command
         self._code = CodeWatch(manifest, self.cwd)
         self._steps = open_steps(self._held, held_attempt, manifest)
         history = read_steps(self._held.train_log)
@@ -621,18 +622,18 @@ class Every:
             self._function()
 
 
-def _first_state(run: RunDir, manifest: Mapping[str, Any], *, queued: bool) -> RunState:
+def _first_state(run: RunDir, manifest: Manifest, *, queued: bool) -> RunState:
     """The state of the manifest's last attempt before its trainer starts."""
-    attempt, before = manifest["attempts"][-1], recorded_state(run) or UNREADABLE
+    attempt, before = manifest.attempts[-1], recorded_state(run) or UNREADABLE
     return RunState(
         "queued" if queued else "starting",
-        attempt=attempt["number"],
+        attempt=attempt.number,
         waiting_for="its place in the queue" if queued else "trainer process",
         supervisor=processes.identify(os.getpid()),
         host=this_host(),
         started=None if queued else time.time(),
-        step=attempt.get("from_step") or None,
-        total_steps=manifest.get("total_steps"),
+        step=attempt.from_step or None,
+        total_steps=manifest.total_steps,
         ran_before=before.ran_before,
         began=before.began,
     )

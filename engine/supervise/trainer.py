@@ -12,9 +12,10 @@ from pathlib import Path
 
 from engine.base import files
 from engine.run import processes
+from engine.run.identity import Identity
+from engine.run.manifest import WandbNames
 from engine.run.marks import mark_of, read_mark
 from engine.run.notes import read_notes
-from engine.run.processes import Identity
 from engine.run.rundir import (
     ATTEMPT_DIR_VARIABLE,
     MARK_VARIABLE,
@@ -163,11 +164,11 @@ def wandb_variables(run: RunDir, env: Mapping[str, str]) -> dict[str, str]:
     W&B writes into the folder ``wandb`` of the run, so that two runs never share one, and all
     attempts continue one run of W&B.
     """
-    given = run.read_manifest("wandb").get("wandb") or {}
+    given = run.read_manifest().wandb or WandbNames()
     chosen = {
         "WANDB_DIR": str(run.path.resolve()),
-        "WANDB_NAME": given.get("name"),
-        "WANDB_RUN_GROUP": given.get("group"),
+        "WANDB_NAME": given.name,
+        "WANDB_RUN_GROUP": given.group,
         "WANDB_TAGS": ",".join(read_notes(run).tags),
         "WANDB_FINISH_TIMEOUT": str(FINISH_S),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.text import format_config_value
@@ -123,19 +123,21 @@ def _read_config(name: str, overrides: list[str], run: Watched | None) -> Config
     manifest."""
     from dataclasses import replace
 
-    from engine.config.load import load_config
+    from engine.config.load import Origin, load_config
 
     if run is None:
         return load_config(name, overrides)
     if not isinstance(run, RunDir):
         raise UsageError(f"--unused needs a config or a run; {run.given} is a log")
     run.require_config()
-    recorded = run.read_manifest().get("config", {})
+    recorded = run.read_config()
     if not recorded:
         raise UsageError(f"{run.manifest} has no config values")
     config = load_config(str(run.config), (), {})
-    origins = {
-        key: recorded[key]["origin"] if config.is_chosen(key) and key in recorded else default
+    origins: dict[str, Origin] = {
+        key: cast("Origin", recorded[key].origin)
+        if config.is_chosen(key) and key in recorded
+        else default
         for key, default in config.origins.items()
     }
     return replace(config, origins=origins)
@@ -157,7 +159,7 @@ def _read_values(
     if not read.values:
         raise UsageError(f"{run.path} has no config values")
     if isinstance(run, RunDir):
-        return str(run.read_manifest("kind").get("kind")), read.values
+        return str(run.read_manifest().kind), read.values
     return run.kind.name, read.values
 
 

@@ -104,7 +104,7 @@ def _endpoint_note(run: RunDir) -> str | None:
     from engine.base.judge_providers import address_variables
     from engine.run.host.environment import environment_snapshot
 
-    at_launch = (run.read_manifest().get("environment") or {}).get("variables") or {}
+    at_launch = run.read_manifest().environment.get("variables") or {}
     now = environment_snapshot()["variables"]
     names = [name for name in address_variables() if at_launch.get(name) != now.get(name)]
     verb = "differs" if len(names) == 1 else "differ"

@@ -208,7 +208,7 @@ def _planned(
     from engine.launch.plan_launch import plan_launches
     from engine.launch.ray_target import chosen_cluster
 
-    asked = ray or (again.read_manifest().get("ray") if again else None)
+    asked = ray or (again.read_manifest().ray if again else None)
     is_remote = asked or os.environ.get("RAY_ADDRESS", "local") not in ("", "local")
     if is_remote and order.variables:
         raise UsageError("--device: the Ray cluster chooses the GPUs; leave out their numbers")

@@ -65,7 +65,7 @@ def _checkpoint_folders(root: Path) -> Iterator[Path]:
     Only those with the stamp of a run: a damaged manifest may name any folder.
     """
     runs = (RunDir(root / name) for name in run_ids(root))
-    named = (checkpoint_folder(run.read_manifest("checkpoint_dir", "cwd")) for run in runs)
+    named = (checkpoint_folder(run.read_manifest()) for run in runs)
     folders = {os.path.normpath(path) for path in named if path and read_stamp(path) is not None}
     for folder in sorted(folders):
         if not any(str(above) in folders for above in Path(folder).parents):

@@ -11,7 +11,8 @@ from engine.logs.formats.names import kind_of as kind_of_metrics
 from engine.run.history import metrics
 from engine.run.history.live import RunWatch
 from engine.run.history.train_log import Step, newest_step, read_steps
-from engine.run.kinds import COMMAND, PIPELINE, Kind, find_kind, listed_kind
+from engine.run.kinds import COMMAND, PIPELINE, Kind, find_kind
+from engine.run.manifest import value_of
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state
 from grubrics_tui.settings.layout import UNKNOWN
@@ -34,7 +35,7 @@ def kind_of(run: Watched) -> Kind | None:
     """
     if not isinstance(run, RunDir):
         return run.kind
-    name = listed_kind(run.read_manifest("kind", PIPELINE))
+    name = run.read_manifest().listed_kind
     if name != COMMAND:
         return find_kind(name)
     steps = islice(read_steps(run.train_log), _FIRST_STEPS)
@@ -46,10 +47,10 @@ def layout_of(run: Watched) -> str:
     """The name of its layout: ``own`` if a reward function scores instead of a judge."""
     kind = kind_of(run)
     if kind is None:
-        is_pipeline = isinstance(run, RunDir) and PIPELINE in run.read_manifest(PIPELINE)
+        is_pipeline = isinstance(run, RunDir) and run.read_manifest().pipeline is not None
         return PIPELINE if is_pipeline else UNKNOWN
-    config = run.read_manifest().get("config", {}) if isinstance(run, RunDir) else {}
-    reward_function = config.get("reward.custom_reward_function.path", {}).get("value")
+    config = run.read_config() if isinstance(run, RunDir) else {}
+    reward_function = value_of(config, "reward.custom_reward_function.path")
     return "own" if reward_function and kind.has_rollouts else kind.name
 
 

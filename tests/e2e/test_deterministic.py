@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.run.manifest import values_of
 from engine.run.rundir import RunDir
 from tests.e2e.project import Project
 
@@ -85,9 +84,9 @@ def test_two_runs_are_equal(tiny_world: Project, config: tuple[str, ...]) -> Non
 
 def check_recorded(run: RunDir, config: tuple[str, ...]) -> None:
     """The manifest has the variables and the flag, and the trainer had them."""
-    manifest = run.read_manifest()
+    manifest = run.read_full_manifest()
     engine = "verl.engine" if config is SFT else f"{POLICY}.actor.fsdp_config"
-    assert values_of(manifest)[f"{engine}.full_determinism"] is True
+    assert manifest.value(f"{engine}.full_determinism") is True
     seed = "42" if config is SFT else "1"
-    assert manifest["deterministic"]["PYTHONHASHSEED"] == seed
-    assert manifest["deterministic"]["OMP_NUM_THREADS"] == "1"
+    assert manifest.deterministic["PYTHONHASHSEED"] == seed
+    assert manifest.deterministic["OMP_NUM_THREADS"] == "1"

@@ -20,7 +20,8 @@ import pytest
 from engine.base import jsonl
 from engine.run.checkpoints.find import check_checkpoint
 from engine.run.history.train_log import Step, history, read_steps
-from engine.run.processes import Identity, members, send
+from engine.run.identity import Identity
+from engine.run.processes import members, send
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray

@@ -225,9 +225,9 @@ def test_prepare_sft_grpo_from_its_model_and_evaluate(
     (project.path / "sums.jsonl").write_text("\n".join(map(json.dumps, records)))
     answer = project.json("pipeline", "tiny.yaml", "--wait")
     assert states(answer) == dict.fromkeys(("prepare", "sft", "grpo", "evaluate"), "finished")
-    manifest = run_dir(project, "tiny-grpo").read_manifest()
-    model = manifest["config"]["actor_rollout_ref.model.path"]["value"]
+    manifest = run_dir(project, "tiny-grpo").read_full_manifest()
+    model = manifest.value("actor_rollout_ref.model.path")
     assert model == "checkpoints/warm-up/final"
-    assert list(manifest["data"]) == ["data/sums/train.parquet", "data/sums/val.parquet"]
+    assert list(manifest.data) == ["data/sums/train.parquet", "data/sums/val.parquet"]
     printed = run_dir(project, "tiny-evaluate").attempt(1).console.read_text()
     assert "tiny-sft" in printed and "tiny-grpo" in printed

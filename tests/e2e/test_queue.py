@@ -14,6 +14,7 @@ from engine.launch.launcher import start_supervisor
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
 from tests.e2e.project import Project, make_project
+from tests.manifests import change_manifest
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.waits
@@ -78,7 +79,7 @@ def test_a_run_beside_one_that_writes_its_folder_gets_a_folder_of_its_own(
     project: Project, busy: RunDir
 ) -> None:
     folder = {"checkpoint_dir": "checkpoints/grubrics-transfer/grpo-tiny"}
-    jsonl.write_json(busy.manifest, {**busy.read_manifest(), **folder})
+    change_manifest(busy, **folder)
     planned = project.run("launch", "grpo_tiny", MODEL, "--name", "second", "--dry-run")
     assert "checkpoints go to checkpoints/grubrics-transfer/second: " in planned.stdout
     assert "is being written by run 'busy'" in planned.stdout

@@ -222,7 +222,7 @@ def test_a_command_is_run_again_in_its_folder_with_its_options_and_words_at_its_
     again = RunDir(project.path / "runs" / "y")
     assert again.attempt(1).console.read_text() == f"{project.path / 'sub'}\nstep=1 x=2 more\n"
     manifest = again.read_manifest()
-    assert (manifest["gpus"], manifest["metrics"]) == (0, options[-1])
+    assert (manifest.gpus, manifest.metrics) == (0, options[-1])
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from engine.config.keys import flatten
 from engine.run.history.metrics import TRACKED, canonical
 from engine.run.history.sweep import read_sweep
 from engine.run.history.train_log import read_steps
+from engine.run.manifest import Setting, values_of
 from engine.run.processes import members, send
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, recorded_state
@@ -114,7 +115,7 @@ def killed_run(project: Project) -> RunDir:
         run = RunDir(project.path / "runs" / name)
         wait_for_step(run, KILLED_AFTER)
         kill_everything(run)
-        folder = project.path / run.read_manifest()["checkpoint_dir"]
+        folder = project.path / str(run.read_manifest().checkpoint_dir)
         if observed_state(run).state == "lost" and not (folder / f"global_step_{STEPS}").exists():
             return run
     raise AssertionError("every run came to its end before it was killed")
@@ -200,15 +201,14 @@ def test_every_metric_of_a_dashboard_has_values_or_a_reason(
 
 
 def test_there_is_one_reward_record_per_rollout(run: RunDir) -> None:
-    config = run.read_manifest()["config"]
-    rollouts = (
-        config["data.train_batch_size"]["value"] * (config["actor_rollout_ref.rollout.n"]["value"])
-    )
+    config = run.read_config()
+    batch = config["data.train_batch_size"].value
+    rollouts = batch * config["actor_rollout_ref.rollout.n"].value
     records = list(jsonl.read(run.attempt(1).reward))
     for step in range(1, STEPS + 1):
         mine = [r for r in records if r["split"] == "train" and r["step"] == step]
         assert len(mine) == rollouts
-        assert len({r["group"] for r in mine}) == config["data.train_batch_size"]["value"]
+        assert len({r["group"] for r in mine}) == batch
 
 
 def test_the_logged_reward_is_the_one_that_verl_trained_on(run: RunDir) -> None:
@@ -246,16 +246,15 @@ def test_the_manifest_was_written_before_the_first_step(run: RunDir) -> None:
 
 
 def test_the_manifest_records_the_overrides(run: RunDir) -> None:
-    manifest = run.read_manifest()
-    assert manifest["config"]["grubrics.description"] == {"value": ODD_TEXT, "origin": "cli"}
-    assert manifest["config"]["trainer.total_training_steps"] == {"value": STEPS, "origin": "cli"}
-    assert all("sha256" in data for data in manifest["data"].values())
+    manifest = run.read_full_manifest()
+    assert manifest.config["grubrics.description"] == Setting(ODD_TEXT, "cli")
+    assert manifest.config["trainer.total_training_steps"] == Setting(STEPS, "cli")
+    assert all(facts.sha256 for facts in manifest.data.values())
 
 
 def test_the_manifest_is_the_configuration_that_verl_printed(run: RunDir) -> None:
-    config = run.read_manifest()["config"]
     printed = printed_config(run.attempt(1).console)
-    assert {key: entry["value"] for key, entry in config.items()} == printed
+    assert values_of(run.read_config()) == printed
 
 
 def printed_config(console: Path) -> dict[str, Any]:

@@ -128,6 +128,6 @@ def alerts(run: RunDir) -> list[Finding]:
 def recovered(run: RunDir) -> None:
     """The run reaches its last step, and nothing is wrong with it."""
     state = ended(run)
-    total = run.read_manifest().get("total_steps")
+    total = run.read_manifest().total_steps
     assert (state.state, state.step) == ("finished", total), state
     assert [(alert.id, alert.cause) for alert in alerts(run)] == []

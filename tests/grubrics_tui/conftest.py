@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import files, jsonl
+from engine.base import files
 from engine.config.frozen import pinned_config
 from engine.launch import launcher
 from engine.launch.launcher import manifest, plan
@@ -69,8 +69,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def fixable(project: Project, runs: Path) -> RunDir:
     contents = manifest(plan(project.config(), "grpo-fail", runs))
     sample = SampleRun.create(runs, "grpo-fail")
-    jsonl.write_json(sample.run.manifest, contents)
-    files.write_atomic(sample.run.config, pinned_config(contents["config"]))
+    sample.run.write_manifest(contents)
+    files.write_atomic(sample.run.config, pinned_config(contents.config))
     vouch(sample.run)
     sample.grow(5)
     sample.print(OOM)

@@ -78,6 +78,7 @@ from tests.grubrics_tui.pilots import Driver
 from tests.grubrics_tui.sample_ablation import make_ablation
 from tests.grubrics_tui.sample_run import SampleRun
 from tests.grubrics_tui.world import NOW, RUNS, World
+from tests.manifests import change_manifest
 
 _BASES = (
     CockpitScreen,
@@ -214,11 +215,10 @@ async def confirm_resume_refused(driver: Driver, world: World) -> None:
 def save_checkpoint(run: RunDir, step: int) -> None:
     """A complete checkpoint of the run, in a folder of its own."""
     folder = run.path.parent / "saved"
-    manifest = {**run.read_manifest(), "checkpoint_dir": folder.name}
-    jsonl.write_json(run.manifest, manifest)
+    change_manifest(run, checkpoint_dir=folder.name)
     vouch(run)
     save(folder, step)
-    jsonl.write_json(folder / STAMP, to_json(Stamp.of(run, manifest)))
+    jsonl.write_json(folder / STAMP, to_json(Stamp.of(run, run.read_manifest())))
 
 
 async def confirm_removal(driver: Driver, world: World) -> None:

@@ -20,6 +20,7 @@ from engine.run.processes import identify
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, StateName, write_state
 from engine.run.trust import vouch
+from tests.manifests import change_manifest
 
 GIB = 2**30
 
@@ -104,7 +105,7 @@ class SampleRun:
         entries = {
             key: {"value": value, "origin": origin} for key, (value, origin) in values.items()
         }
-        jsonl.write_json(self.run.manifest, {**self.run.read_manifest(), "config": entries})
+        change_manifest(self.run, config=entries)
         vouch(self.run)
 
     def say(self, state: StateName, **details: object) -> None:

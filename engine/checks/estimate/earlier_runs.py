@@ -5,7 +5,7 @@ Nothing is estimated about speed: without such a run there is no basis, and that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice, pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from engine.run.history import metrics
 from engine.run.history.train_log import Step, history, read_steps
 from engine.run.host.environment import gpus
 from engine.run.kinds import ByKind
+from engine.run.manifest import FullManifest, Manifest
 from engine.run.registry import list_runs
 from engine.run.rundir import RunDir
 
@@ -81,7 +82,7 @@ def step_times(config: Config, runs: Path) -> StepTimes | None:
     size = tuple(key for key in _SIZE[config.kind] if key not in implied)
     similar: StepTimes | None = None
     for info, manifest in _earlier(config, runs):
-        same = manifest.get("fingerprint") == fingerprint
+        same = manifest.fingerprint == fingerprint
         if not (same or _agree(config, manifest, size)) or _cards(manifest) != cards:
             continue
         found = _times(info, RunDir(runs / info.id), same)
@@ -96,7 +97,7 @@ def judge_times(config: Config, runs: Path) -> JudgeTimes | None:
     fingerprint = training_fingerprint(config)
     similar: JudgeTimes | None = None
     for info, manifest in _earlier(config, runs):
-        same = manifest.get("fingerprint") == fingerprint
+        same = manifest.fingerprint == fingerprint
         if not _agree(config, manifest, _JUDGE) or (similar is not None and not same):
             continue
         found = _judge(info.id, list(read_steps(RunDir(runs / info.id).train_log)))
@@ -106,21 +107,19 @@ def judge_times(config: Config, runs: Path) -> JudgeTimes | None:
     return similar
 
 
-def _earlier(config: Config, runs: Path) -> Iterator[tuple[RunInfo, Mapping[str, Any]]]:
+def _earlier(config: Config, runs: Path) -> Iterator[tuple[RunInfo, FullManifest]]:
     alike = (info for info in list_runs(runs) if info.kind == config.kind.name)
     for info in islice(alike, _LOOKED_AT):
-        yield info, RunDir(runs / info.id).read_manifest()
+        yield info, RunDir(runs / info.id).read_full_manifest()
 
 
-def _agree(config: Config, manifest: Mapping[str, Any], keys: tuple[str, ...]) -> bool:
-    entries = manifest.get("config", {})
-    return all(entries.get(key, {}).get("value") == config.get(key) for key in keys)
+def _agree(config: Config, manifest: FullManifest, keys: tuple[str, ...]) -> bool:
+    return all(manifest.value(key) == config.get(key) for key in keys)
 
 
-def _cards(manifest: Mapping[str, Any]) -> list[str]:
-    hardware = manifest.get("hardware")
-    found = hardware.get("gpus") if isinstance(hardware, dict) else None
-    return [str(gpu.get("name")) for gpu in found or [] if isinstance(gpu, dict)]
+def _cards(manifest: Manifest) -> list[str]:
+    found = manifest.hardware.get("gpus") or []
+    return [str(gpu.get("name")) for gpu in found if isinstance(gpu, dict)]
 
 
 def _times(info: RunInfo, run: RunDir, same: bool) -> StepTimes | None:

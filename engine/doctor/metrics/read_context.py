@@ -8,8 +8,8 @@ from typing import Any
 from engine.base import jsonl
 from engine.run.checkpoints.find import list_checkpoints
 from engine.run.history.columns import Columns
-from engine.run.kinds import COMMAND, find_kind
-from engine.run.manifest import in_file
+from engine.run.kinds import find_kind
+from engine.run.manifest import Manifest
 from engine.run.run_context import MetricContext, Start
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
@@ -22,14 +22,14 @@ _CHARS_A_TOKEN = 12
 
 def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
     """Return the context of a run of this project; nearly empty without a manifest."""
-    manifest = run.read_manifest()
-    config = {key: entry["value"] for key, entry in manifest.get("config", {}).items()}
+    manifest = run.read_full_manifest()
+    config = manifest.values
     requested = jsonl.integer(config.get("trainer.total_training_steps"))
     return MetricContext(
         config=config,
-        in_file=in_file(manifest),
-        kind=find_kind(manifest.get("kind")),
-        total_steps=state.total_steps or jsonl.integer(manifest.get("total_steps")),
+        in_file=manifest.values_in_file,
+        kind=find_kind(manifest.kind),
+        total_steps=state.total_steps or manifest.total_steps,
         asked_steps=requested if requested is not None and requested > 0 else None,
         has_ended=state.has_ended,
         starts=tuple(_starts(manifest, config, columns)),
@@ -41,25 +41,23 @@ def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContex
     )
 
 
-def _starts(
-    manifest: Mapping[str, Any], config: Mapping[str, Any], columns: Columns
-) -> Iterator[Start]:
+def _starts(manifest: Manifest, config: Mapping[str, Any], columns: Columns) -> Iterator[Start]:
     """Yield the start of each attempt: the first from its metrics, later ones from the manifest.
 
     None for a command: its first step may be the first one that it logs, and its program resumes by
     itself.
     """
-    if manifest.get("kind") == COMMAND:
+    if manifest.is_command:
         return
     first = next((columns.get(name) for name in _TRAINED if len(columns.get(name))), None)
-    for attempt in manifest.get("attempts", []):
-        number, step = attempt["number"], jsonl.integer(attempt.get("from_step"))
+    for attempt in manifest.attempts:
+        number, step = attempt.number, attempt.from_step
         if number > 1:
             yield Start(number, (step or 0) + 1, step, asked=True)
         elif first is not None:
             step = int(first.steps[0])
             is_path_set = config.get("trainer.resume_mode") == "resume_path"
-            is_requested = bool(attempt.get("from")) or is_path_set
+            is_requested = attempt.from_ is not None or is_path_set
             yield Start(1, step, step - 1 if step > 1 else None, is_requested)
 
 

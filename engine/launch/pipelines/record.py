@@ -6,13 +6,12 @@ The run of a pipeline reads its stages from here, so an edit of the file changes
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.base import jsonl
 from engine.launch.pipelines.stages import KINDS, Stage
+from engine.run.manifest import Manifest, PipelineRecord, StageRecord
 from engine.run.rundir import RunDir, run_ids
 from engine.run.state import RunState, observed_state
 
@@ -25,6 +24,21 @@ class PlannedStage:
     stage: Stage
     run: str | None
     is_skipped: bool = False
+
+    @classmethod
+    def of(cls, written: StageRecord | None) -> PlannedStage | None:
+        """The stage of a manifest; None if this version cannot run it."""
+        if written is None or written.words is None or not written.name:
+            return None
+        if written.kind not in KINDS:
+            return None
+        stage = Stage(written.name, KINDS[written.kind], written.words)
+        return cls(stage, written.run, written.skipped)
+
+    def to_record(self) -> StageRecord:
+        """As the manifest holds it."""
+        stage = self.stage
+        return StageRecord(stage.name, stage.kind.name, stage.words, self.run, self.is_skipped)
 
 
 @dataclass(frozen=True)
@@ -44,52 +58,29 @@ class Record:
         """The run of a stage; None if the stage is unknown or has none."""
         return next((p.run for p in self.stages if p.stage.name == name), None)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "file": self.file,
-            "stages": [
-                {
-                    "name": planned.stage.name,
-                    "kind": planned.stage.kind.name,
-                    "words": list(planned.stage.words),
-                    "run": planned.run,
-                    "skipped": planned.is_skipped,
-                }
-                for planned in self.stages
-            ],
-        }
+    def to_record(self) -> PipelineRecord:
+        """As the manifest holds it."""
+        return PipelineRecord(self.name, self.file, tuple(each.to_record() for each in self.stages))
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> Record | None:
+    def of(cls, manifest: Manifest) -> Record | None:
         """The pipeline of a manifest; None if it describes none that this version can run."""
-        raw = manifest.get("pipeline")
-        if not isinstance(raw, dict) or not isinstance(raw.get("stages"), list):
+        written = manifest.pipeline
+        if written is None:
             return None
-        stages = [_planned(item) for item in raw["stages"]]
-        name, file = jsonl.line(raw.get("name")), jsonl.line(raw.get("file"))
-        if not name or not file or not stages or None in stages:
+        stages = [stage for each in written.stages if (stage := PlannedStage.of(each))]
+        is_whole = stages and len(stages) == len(written.stages)
+        if not written.name or not written.file or not is_whole:
             return None
-        return cls(name, file, tuple(stage for stage in stages if stage is not None))
-
-
-def _planned(raw: object) -> PlannedStage | None:
-    if not isinstance(raw, dict):
-        return None
-    name, kind, run = (jsonl.line(raw.get(key)) for key in ("name", "kind", "run"))
-    words = raw.get("words")
-    if not name or kind not in KINDS or not isinstance(words, list):
-        return None
-    stage = Stage(name, KINDS[kind], tuple(str(word) for word in words))
-    return PlannedStage(stage, run, raw.get("skipped") is True)
+        return cls(written.name, written.file, tuple(stages))
 
 
 def starts_of(name: str, root: Path) -> list[tuple[RunDir, Record]]:
     """Every start of the pipeline ``name`` in a runs directory, the newest first."""
     runs = [RunDir(root / run_id) for run_id in run_ids(root) if _is_start(run_id, name)]
-    manifests = [(run, run.read_manifest("pipeline", "created")) for run in runs]
-    manifests.sort(key=lambda item: item[1].get("created") or 0.0, reverse=True)
-    records = ((run, Record.from_manifest(manifest)) for run, manifest in manifests)
+    manifests = [(run, run.read_manifest()) for run in runs]
+    manifests.sort(key=lambda item: item[1].created or 0.0, reverse=True)
+    records = ((run, Record.of(manifest)) for run, manifest in manifests)
     return [(run, record) for run, record in records if record is not None and record.name == name]
 
 
@@ -102,8 +93,7 @@ def _is_start(run_id: str, name: str) -> bool:
 def final_model(run: RunDir) -> Path:
     """The folder of the final model of a training run, which may not exist."""
     manifest = run.read_manifest()
-    folder = Path(manifest.get("cwd") or ".") / (manifest.get("checkpoint_dir") or "")
-    return folder / "final"
+    return manifest.working_folder / (manifest.checkpoint_dir or "") / "final"
 
 
 SKIPPED, PENDING, NOT_LAUNCHED = "skipped", "pending", "not launched"

@@ -137,7 +137,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def main() -> int:
     parent = os.getppid()
     run = RunDir(Path(os.environ[ATTEMPT_DIR_VARIABLE]).parent)
-    record = Record.from_manifest(run.read_manifest("pipeline"))
+    record = Record.of(run.read_manifest())
     if record is None:
         print(f"UsageError: {run.manifest}: no pipeline that this version can run", flush=True)
         return 2

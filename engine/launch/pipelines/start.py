@@ -13,6 +13,7 @@ from engine.launch.command import CommandPlan, launch_command, plan_command
 from engine.launch.pipelines.record import PlannedStage, Record, final_model, starts_of
 from engine.launch.pipelines.stages import MODEL, Pipeline, Stage
 from engine.run.host.programs import own_module
+from engine.run.manifest import Setting
 from engine.run.rundir import RunDir, exists
 from engine.run.state import RunState, observed_state
 from engine.run.trust import Case, UntrustedError, files_objection
@@ -66,11 +67,11 @@ def plan_start(
     argv = own_module("engine.launch.pipelines.runner")
     run = plan_command(argv, root, name=run_id, after=after, queue=queue, gpus=0)
     settings = {
-        "supervision.interrupt_patience_s": {"value": _STOP_PATIENCE_S, "origin": "default"},
-        "supervision.stall_floor_s": {"value": _NEVER_S, "origin": "default"},
+        "supervision.interrupt_patience_s": Setting(_STOP_PATIENCE_S, "default"),
+        "supervision.stall_floor_s": Setting(_NEVER_S, "default"),
     }
     run = replace(run, variables={}, metrics=PROGRESS, settings=settings)
-    return StartPlan(record, replace(run, pipeline=record.to_json(), total_steps=record.count))
+    return StartPlan(record, replace(run, pipeline=record.to_record(), total_steps=record.count))
 
 
 def objection(record: Record) -> Case | None:

@@ -16,7 +16,7 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
-from engine.config.frozen import is_chosen, manifest_config, pinned_config, training_fingerprint
+from engine.config.frozen import manifest_config, pinned_config, training_fingerprint
 from engine.config.load import Config, load_config, parse_override
 from engine.config.places import DATA_KEYS, data_files
 from engine.config.scoring import asks_judge
@@ -254,8 +254,8 @@ def _chosen_values(base: Config) -> list[tuple[str, Any]]:
     as when to save: the runs of a plan have them. The plan itself sets its steps and folders."""
     config = manifest_config(base, Path())
     left_out = (base.kind.steps_key, base.kind.checkpoint_key, DESCRIPTION)
-    chosen = (key for key, entry in config.items() if is_chosen(entry) and key not in left_out)
-    return [(key, config[key]["value"]) for key in sorted(chosen)]
+    chosen = (key for key, entry in config.items() if entry.is_chosen and key not in left_out)
+    return [(key, config[key].value) for key in sorted(chosen)]
 
 
 def find_similar(plan: AblationPlan, base: Config) -> tuple[str, dict[str, tuple[Any, Any]]] | None:

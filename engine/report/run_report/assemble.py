@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from msgspec import UNSET
+
 from engine.base.quantities import format_number
 from engine.base.text import format_config_value
 from engine.doctor.diagnose import diagnose_file, diagnose_run
@@ -36,7 +38,6 @@ from engine.report.run_report.tables import (
     files_table,
     make_legend,
     manifest_table,
-    mapping_of,
     results_table,
     runs_table,
 )
@@ -180,15 +181,12 @@ def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
         yield "the log of another trainer: environment, data and launch are unknown"
         return
     manifest = record.manifest
-    missing = [
-        name
-        for name, key in (("configuration", "config"), ("environment", "environment"))
-        if not manifest.get(key)
-    ]
-    missing += [] if "git" in manifest else ["commit"]
+    missing = [] if manifest.config else ["configuration"]
+    missing += [] if manifest.environment else ["environment"]
+    missing += ["commit"] if manifest.git is UNSET else []
     if missing:
         yield f"the manifest has no {', no '.join(missing)}"
-    elif not mapping_of(manifest, "git").get("commit"):
+    elif not manifest.git or not manifest.git.get("commit"):
         yield "no commit: the folder of the launch was no git repository, or had no commit"
     if exposed := exposures(source):
         yield f"other users could have written the run: {'; '.join(exposed)}"
@@ -229,7 +227,7 @@ def _evaluations(material: _Material, folder: Path) -> Iterator[Block]:
 
 def _samples(material: _Material, count: int, publisher: Publisher) -> Iterator[Sample]:
     for run, source in material.sources.items():
-        kind = find_kind(material.records[run].manifest.get("kind"))
+        kind = find_kind(material.records[run].manifest.kind)
         if count < 1 or not isinstance(source, RunDir) or kind is None or not kind.has_rollouts:
             continue
         chosen = list(choose_samples(source, count, publisher))

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from engine.base.errors import UsageError
 from engine.base.masking import mask_text
 from engine.base.secret_shapes import MASK, mask
 from engine.base.text import visible_text
 from engine.config.secrets import holds_credentials, refuse_secret
+from engine.run.manifest import FullManifest, Manifest
 
 T = TypeVar("T")
 
@@ -36,8 +37,8 @@ class Publisher:
     home: str = ""
 
     @classmethod
-    def of(cls, manifests: Sequence[Mapping[str, Any]]) -> Publisher:
-        folders = {str(manifest.get("cwd") or "").rstrip("/") for manifest in manifests}
+    def of(cls, manifests: Sequence[Manifest]) -> Publisher:
+        folders = {(manifest.cwd or "").rstrip("/") for manifest in manifests}
         folders.add(str(Path.cwd()))
         longest_first = sorted((f for f in folders if len(f) > 1), key=lambda f: (-len(f), f))
         home = os.path.expanduser("~").rstrip("/")  # noqa: PTH111 - Path.home() fails without one
@@ -76,24 +77,24 @@ class Publisher:
         return f"{head[:_HEAD]}\n\n{left_out}\n\n{tail[-_TAIL:]}"
 
 
-def published_manifest(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def published_manifest(manifest: FullManifest) -> FullManifest:
     """A manifest whose config values, changes and base values hold no secret.
 
     A value is replaced where a config with it would be refused. Texts are still to be published.
     """
     config = {
-        key: {**entry, "value": published_value(key, entry.get("value"))}
-        for key, entry in (manifest.get("config") or {}).items()
+        key: structs.replace(setting, value=published_value(key, setting.value))
+        for key, setting in manifest.config.items()
     }
     changes = [
-        {
-            **change,
-            "before": published_value(change["key"], change.get("before")),
-            "after": published_value(change["key"], change.get("after")),
-        }
-        for change in manifest.get("changes") or ()
+        structs.replace(
+            change,
+            before=published_value(change.key, change.before),
+            after=published_value(change.key, change.after),
+        )
+        for change in manifest.changes
     ]
-    return {**manifest, "config": config, "changes": changes}
+    return structs.replace(manifest, config=config, changes=changes)
 
 
 def published_value(key: str, value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.base import files, jsonl
+from engine.base import files
 from engine.base.masking import mask_words
 from engine.base.quantities import (
     MISSING,
@@ -37,12 +37,9 @@ from engine.report.run_report.publish import published_value
 from engine.report.run_report.report import Legend, Section, Table
 from engine.run.history import metrics
 from engine.run.history.metrics import JUDGE_CALLS, JUDGE_ERRORS, JUDGE_TOKENS_IN, JUDGE_TOKENS_OUT
-from engine.run.host.surroundings import digest
-from engine.run.manifest import changed_values, parent_phrase, values_of
+from engine.run.manifest import Manifest
 from engine.run.rundir import RunDir
 from engine.run.state import describe
-
-Manifest = Mapping[str, Any]
 
 _FILES = {
     "recipe_file": "config file",
@@ -52,12 +49,6 @@ _FILES = {
     "tools": "tools",
     "model": "base model",
 }
-
-
-def mapping_of(manifest: Manifest, key: str) -> Mapping[str, Any]:
-    """A part of a manifest; empty where it is missing or another program wrote something else."""
-    value = manifest.get(key)
-    return value if isinstance(value, dict) else {}
 
 
 def runs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Table:
@@ -71,7 +62,7 @@ def runs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Ta
                     entry.key,
                     run,
                     record.kind,
-                    str(record.manifest.get("recipe") or MISSING),
+                    record.manifest.recipe or MISSING,
                     _state(record),
                     format_health(record.health) or MISSING,
                     _progress(record),
@@ -95,7 +86,7 @@ def _state(record: RunRecord) -> str:
 
 
 def _progress(record: RunRecord) -> str:
-    steps, total = record.steps(), record.state.total_steps or record.manifest.get("total_steps")
+    steps, total = record.steps(), record.state.total_steps or record.manifest.total_steps
     done = f"{steps[-1]:,.0f}" if steps.size else "0"
     return f"{done} of {total:,}" if total else done
 
@@ -123,9 +114,9 @@ def _joined(facts: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def _environment(manifest: Manifest) -> Iterator[tuple[str, str]]:
     """Commit, machine and software, as of the launch."""
-    if commit := mapping_of(manifest, "git").get("commit"):
-        yield "commit", f"{commit}{_tree_state(manifest)}"
-    hardware, software = mapping_of(manifest, "hardware"), mapping_of(manifest, "environment")
+    git, hardware, software = manifest.git or {}, manifest.hardware, manifest.environment
+    if commit := git.get("commit"):
+        yield "commit", f"{commit}{_tree_state(git.get('dirty'))}"
     if "gpus" in hardware:
         yield "GPUs", _gpus(hardware["gpus"])
     if hardware.get("cpu"):
@@ -140,8 +131,7 @@ def _environment(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield str(name), str(version)
 
 
-def _tree_state(manifest: Manifest) -> str:
-    dirty = mapping_of(manifest, "git").get("dirty")
+def _tree_state(dirty: Any) -> str:
     if dirty is None:
         return ", state of the files unknown"
     return ", with uncommitted changes" if dirty else ", clean"
@@ -167,10 +157,9 @@ def data_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Ta
 
 def _fingerprints(manifest: Manifest) -> Iterator[tuple[str, ...]]:
     for part, title in _FILES.items():
-        for path, facts in mapping_of(manifest, part).items():
-            rows = jsonl.integer(facts.get("rows"))
-            sampled = "" if "sha256" in facts else " (of samples of the file)"
-            yield title, path, format_whole(rows), f"{digest(facts)}{sampled}"
+        for path, facts in manifest.files(part).items():
+            sampled = "" if facts.sha256 else " (of samples of the file)"
+            yield title, path, format_whole(facts.rows), f"{facts.digest}{sampled}"
 
 
 def costs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Table:
@@ -189,7 +178,7 @@ def costs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> T
 
 
 def _costs(record: RunRecord) -> Iterator[str]:
-    seconds, gpus = record.seconds(), record.manifest.get("gpus")
+    seconds, gpus = record.seconds(), record.manifest.gpus
     yield format_duration(seconds)
     yield f"{gpus * seconds / 3600:,.2f}" if seconds is not None and gpus is not None else MISSING
     yield format_whole(
@@ -198,8 +187,8 @@ def _costs(record: RunRecord) -> Iterator[str]:
     sums = [_sum(record, name) for name in (JUDGE_CALLS, JUDGE_ERRORS)]
     tokens = [_sum(record, name) for name in (JUDGE_TOKENS_IN, JUDGE_TOKENS_OUT)]
     yield from map(format_whole, (*sums, *tokens))
-    values = values_of(record.manifest)
-    prices = [values.get(f"judge.usd_per_million_{way}") for way in ("in", "out")]
+    keys = [f"judge.usd_per_million_{way}" for way in ("in", "out")]
+    prices = map(record.manifest.value, keys)
     known = [
         price * count / 1e6
         for price, count in zip(prices, tokens, strict=True)
@@ -226,25 +215,22 @@ def manifest_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -
 
 
 def _launch(manifest: Manifest) -> Iterator[tuple[str, str]]:
-    yield (
-        "created (UTC)",
-        format_time(manifest["created"], utc=True) if "created" in manifest else "",
-    )
-    yield "config file", str(manifest.get("config_path") or "")
-    yield "configuration", str(manifest.get("fingerprint") or "")
-    yield "derived", parent_phrase(manifest)
+    created = manifest.created
+    yield "created (UTC)", "" if created is None else format_time(created, utc=True)
+    yield "config file", manifest.config_path or ""
+    yield "configuration", manifest.fingerprint or ""
+    yield "derived", manifest.parent_phrase
     yield (
         "overrides",
         ", ".join(
-            f"{change['key']}={format_config_value(change['after'])}"
-            for change in changed_values(manifest)
+            f"{change.key}={format_config_value(change.after)}"
+            for change in manifest.effective_changes
         ),
     )
-    seeds = mapping_of(manifest, "seeds")
-    yield "seeds", ", ".join(f"{key}={value}" for key, value in seeds.items())
+    yield "seeds", ", ".join(f"{key}={value}" for key, value in manifest.seeds.items())
     # Before quotes and escapes of the shell get into a secret.
-    yield "command", format_command(mask_words(manifest.get("argv") or ()))
-    attempts = len(manifest.get("attempts") or ())
+    yield "command", format_command(mask_words(manifest.argv))
+    attempts = len(manifest.attempts)
     yield "attempts", format_count(attempts, "attempt") if attempts > 1 else ""
 
 
@@ -326,11 +312,12 @@ def config_section(
     record = records[0]
     rows = tuple(
         (
-            change["key"],
-            *(format_config_value(change[side]) for side in ("before", "after")),
-            str(change["origin"]),
+            change.key,
+            format_config_value(change.before),
+            format_config_value(change.after),
+            str(change.origin),
         )
-        for change in changed_values(record.manifest)
+        for change in record.manifest.effective_changes
     )
     blocks = (Table(("key", "in the file", "in the run", "set by"), rows),) if rows else ()
     lead = () if rows else ("Nothing was set over the config file.",)

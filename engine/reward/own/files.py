@@ -15,12 +15,12 @@ from collections.abc import Iterator, Mapping
 from importlib.machinery import PathFinder
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from engine.base import files
 from engine.base.errors import UsageError, nearest
 from engine.reward.own.function import RewardFunction
 from engine.run.host.environment import fingerprint
+from engine.run.manifest import FileFacts, Files, Manifest
 from engine.run.rundir import RunDir
 
 _MOST_FILES = 500
@@ -258,37 +258,30 @@ def _texts(code: Path) -> Iterator[str]:
 OF_CODE, OF_INPUTS, OF_TOOLS, OF_DATA = "reward function", "reward input", "tools", "data file"
 """Names of files among the values of a configuration."""
 
-Files = Mapping[str, Mapping[str, Any]]
-"""Fingerprints by path; the function's own file is the first."""
 
-
-def code_values(manifest: Mapping[str, Any]) -> dict[str, str]:
+def code_values(manifest: Manifest) -> dict[str, str]:
     """``{"reward function rw.py": sha256}`` by path in the function's folder, and the files that it
     reads by path: the parts of a configuration that are not keys."""
-    code: Files = manifest.get("code") or {}
-    inputs: Files = manifest.get("reward_inputs") or {}
-    names = _names(code)
+    names = _names(manifest.code)
     return {
-        **{f"{OF_CODE} {names[path]}": facts["sha256"] for path, facts in code.items()},
-        **{f"{OF_INPUTS} {path}": facts["sha256"] for path, facts in inputs.items()},
+        **{f"{OF_CODE} {names[path]}": facts.digest for path, facts in manifest.code.items()},
+        **{f"{OF_INPUTS} {path}": facts.digest for path, facts in manifest.reward_inputs.items()},
     }
 
 
-def tool_values(manifest: Mapping[str, Any]) -> dict[str, str]:
+def tool_values(manifest: Manifest) -> dict[str, str]:
     """``{"tools tools.py": sha256}``: with other tools a run has other conversations, whose rewards
     are on the same scale."""
-    tools: Files = manifest.get("tools") or {}
-    return {f"{OF_TOOLS} {path}": facts["sha256"] for path, facts in tools.items()}
+    return {f"{OF_TOOLS} {path}": facts.digest for path, facts in manifest.tools.items()}
 
 
-def data_values(manifest: Mapping[str, Any]) -> dict[str, str]:
+def data_values(manifest: Manifest) -> dict[str, str]:
     """``{"data file data/train.parquet": sha256}``: runs of one configuration on different data do
     not repeat each other."""
-    data: Files = manifest.get("data") or {}
-    return {f"{OF_DATA} {path}": facts["sha256"] for path, facts in data.items()}
+    return {f"{OF_DATA} {path}": facts.digest for path, facts in manifest.data.items()}
 
 
-def executed_code(run: RunDir, files: Files, cwd: Path) -> dict[str, Any]:
+def executed_code(run: RunDir, files: Files, cwd: Path) -> dict[str, FileFacts]:
     """Fingerprints of what a new attempt would execute: the run's copies, if there are any."""
     executed = {}
     for path, name in _names(files).items():
@@ -302,8 +295,7 @@ def executed_code(run: RunDir, files: Files, cwd: Path) -> dict[str, Any]:
 def edited_code(files: Files, cwd: Path) -> Iterator[str]:
     """The files that were removed or edited since the launch."""
     for path, facts in files.items():
-        now = fingerprint(cwd / path)["sha256"] if (cwd / path).is_file() else None
-        if now != facts["sha256"]:
+        if not (cwd / path).is_file() or fingerprint(cwd / path).digest != facts.digest:
             yield path
 
 

@@ -13,8 +13,6 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from engine.base import files, jsonl
 from engine.run.checkpoints.ownership import (
     STAMP,
@@ -24,7 +22,6 @@ from engine.run.checkpoints.ownership import (
     read_stamp,
 )
 from engine.run.checkpoints.step_folders import TRACKER, WantedFiles, complete_steps, step_of
-from engine.run.manifest import values_of
 from engine.run.rundir import RunDir
 
 _WRITTEN_BY_TRAINING = re.compile(r"global_step_\d+|final")
@@ -122,10 +119,10 @@ def _on_disk(status: os.stat_result) -> int:
 
 def _inherited(run: RunDir, folder: Path) -> int:
     """The newest complete step of an earlier run that this run started from, or 0."""
-    stamp, manifest = read_stamp(folder), run.read_manifest()
+    stamp, manifest = read_stamp(folder), run.read_full_manifest()
     if stamp is None or not stamp.same_run(Stamp.of(run, manifest)):
         return 0
-    steps = complete_steps(folder, wanted=WantedFiles.by_config(values_of(manifest)))
+    steps = complete_steps(folder, wanted=WantedFiles.by_config(manifest.values))
     return max((step for step in steps if step <= stamp.inherited), default=0)
 
 
@@ -160,26 +157,35 @@ def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
     is_within = cache(partial(_is_within, os.path.realpath(folder)))
     for other in others:
         try:
-            manifest = parse_manifest(files.read_regular(other.manifest, jsonl.LARGEST_FILE))
+            texts = manifest_texts(other)
         except FileNotFoundError:
             continue
         except OSError as error:
             return f"run '{other.id}' may use them ({error.strerror})"
-        if manifest is None:
+        if texts is None:
             return f"run '{other.id}' may use them (its manifest is damaged)"
-        cwd = str(manifest.get("cwd") or ".")
-        if any(is_within(cwd, text) for text in texts_of(manifest)):
+        if any(is_within(texts.folder, text) for text in texts.texts):
             return f"run '{other.id}' uses them"
     return None
 
 
-def parse_manifest(text: bytes) -> dict[str, Any] | None:
-    """All of a manifest, damaged fields too; None for a file that is not a manifest."""
-    try:
-        manifest = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        return jsonl.parse_line(text)
-    return manifest if isinstance(manifest, dict) else None
+@dataclass(frozen=True)
+class ManifestTexts:
+    """Every text in a manifest, keys included, and the folder in which relative paths begin."""
+
+    folder: str
+    texts: frozenset[str]
+
+
+def manifest_texts(run: RunDir) -> ManifestTexts | None:
+    """The texts of all of a manifest, damaged fields too; None for a file that is not a manifest.
+
+    OSError for one that cannot be read.
+    """
+    content = jsonl.parse_line(files.read_regular(run.manifest, jsonl.LARGEST_FILE))
+    if content is None:
+        return None
+    return ManifestTexts(str(content.get("cwd") or "."), frozenset(_texts_of(content)))
 
 
 def _is_within(inside: str, cwd: str, text: str) -> bool:
@@ -197,10 +203,10 @@ def _leads_into(inside: str, cwd: str, value: str) -> bool:
     return resolved == inside or resolved.startswith(f"{inside}{os.sep}")
 
 
-def texts_of(manifest: dict[str, Any]) -> set[str]:
-    """Every text in a manifest, keys included."""
+def _texts_of(value: Any) -> set[str]:
+    """Every text in a JSON value, keys included."""
     texts: set[str] = set()
-    stack: list[Any] = [manifest]
+    stack: list[Any] = [value]
     while stack:
         value = stack.pop()
         if isinstance(value, str):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.base import jsonl
 from engine.run.checkpoints.disposal import bytes_of, own_checkpoints
@@ -26,7 +25,7 @@ from engine.run.checkpoints.step_folders import (
     written_steps,
 )
 from engine.run.kinds import find_kind
-from engine.run.manifest import values_of
+from engine.run.manifest import FullManifest, value_of
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, recorded_state
 
@@ -68,7 +67,7 @@ def list_checkpoints(run: RunDir) -> list[SavedCheckpoint]:
     later run moved it."""
     own, complete = own_checkpoints(run, ()), complete_checkpoints(run)
     moved = written_steps(own.moved).values() if own.moved is not None else ()
-    limit = values_of(run.read_manifest()).get("trainer.max_actor_ckpt_to_keep")
+    limit = value_of(run.read_config(), "trainer.max_actor_ckpt_to_keep")
     saved = []
     for path in (*own.entries, *moved):
         step = step_of(path)
@@ -83,12 +82,12 @@ def list_checkpoints(run: RunDir) -> list[SavedCheckpoint]:
 
 def complete_checkpoints(run: RunDir) -> dict[int, Path]:
     """The run's own complete steps, in order; also those that a later run moved or began with."""
-    manifest = run.read_manifest()
+    manifest = run.read_full_manifest()
     folder, mine = checkpoint_folder(manifest), Stamp.of(run, manifest)
     if folder is None:
         return {}
-    owner, wanted = read_stamp(folder), WantedFiles.by_config(values_of(manifest))
-    since = (manifest.get("created") or 0.0) if owner is None else 0.0
+    owner, wanted = read_stamp(folder), WantedFiles.by_config(manifest.values)
+    since = (manifest.created or 0.0) if owner is None else 0.0
     steps = complete_steps(folder, since, wanted)
     if owner is None or owner.same_run(mine):
         return steps
@@ -99,17 +98,17 @@ def complete_checkpoints(run: RunDir) -> dict[int, Path]:
 
 def check_checkpoint(run: RunDir) -> CheckpointReport:
     """Find what the run should have saved, by the paths in its manifest."""
-    manifest = run.read_manifest()
-    if not manifest:
+    manifest = run.read_full_manifest()
+    if manifest.is_empty:
         return CheckpointReport(False, f"{run.manifest}: missing or unreadable")
     folder = _folder(manifest)
     if folder is None:
         return CheckpointReport(False, f"{run.manifest}: does not name a checkpoint folder")
-    mine, kind = Stamp.of(run, manifest), find_kind(manifest.get("kind"))
+    mine, kind = Stamp.of(run, manifest), find_kind(manifest.kind)
     if kind is not None and kind.has_final_model:
         report, marked = _final_model(folder / "final"), folder / "final"
     else:
-        report, marked = _newest_step(folder, WantedFiles.by_config(values_of(manifest))), folder
+        report, marked = _newest_step(folder, WantedFiles.by_config(manifest.values)), folder
     stamp, owner = read_stamp(marked), read_stamp(folder)
     if stamp is not None and stamp.same_run(mine):
         return report
@@ -119,7 +118,7 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
     if not report.complete:
         return report
     if owner is None:
-        return _by_time(run, folder, report, manifest.get("created") or 0.0)
+        return _by_time(run, folder, report, manifest.created or 0.0)
     return CheckpointReport(False, f"none from this run: {marked} existed before it")
 
 
@@ -143,11 +142,11 @@ def size_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _folder(manifest: dict[str, Any]) -> Path | None:
-    kind = find_kind(manifest.get("kind"))
-    value = manifest["config"].get(kind.checkpoint_key, {}).get("value") if kind else None
+def _folder(manifest: FullManifest) -> Path | None:
+    kind = find_kind(manifest.kind)
+    value = manifest.value(kind.checkpoint_key) if kind else None
     folder = jsonl.location(str(value)) if value else None
-    return Path(manifest.get("cwd") or ".") / Path(folder).expanduser() if folder else None
+    return manifest.working_folder / Path(folder).expanduser() if folder else None
 
 
 def _newest_step(folder: Path, wanted: WantedFiles) -> CheckpointReport:

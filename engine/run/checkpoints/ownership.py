@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.base import files, jsonl, locks, typed
+from engine.base import files, locks, typed
 from engine.base.errors import UsageError
 from engine.base.typed import Integer, Line, Moment
 from engine.run.checkpoints.step_folders import (
@@ -26,15 +26,13 @@ from engine.run.checkpoints.step_folders import (
     step_of,
     written_steps,
 )
-from engine.run.manifest import values_of
+from engine.run.manifest import FullManifest, Manifest
 from engine.run.rundir import RunDir
 from engine.run.state import observed_state
 from engine.run.trust import is_own_folder, is_signed, sign
 
 STAMP = "grubrics_run.json"
 _REPLACED = "replaced-by-"
-
-Manifest = Mapping[str, Any]
 
 
 class Stamp(Struct, frozen=True):
@@ -57,10 +55,10 @@ class Stamp(Struct, frozen=True):
     @classmethod
     def of(cls, run: RunDir, manifest: Manifest) -> Stamp:
         return cls(
-            manifest.get("id") or run.id,  # Its folder may have been renamed since.
-            jsonl.moment(manifest.get("created")) or 0.0,
+            manifest.id or run.id,  # Its folder may have been renamed since.
+            manifest.created or 0.0,
             str(run.path.absolute()),
-            str(manifest.get("fingerprint") or ""),
+            manifest.fingerprint or "",
         )
 
     def same_run(self, other: Stamp) -> bool:
@@ -71,7 +69,7 @@ class Stamp(Struct, frozen=True):
         original = RunDir(Path(self.directory))
         manifest = original.read_manifest()
         return (
-            bool(manifest)
+            not manifest.is_empty
             and self.same_run(Stamp.of(original, manifest))
             and os.path.realpath(original.path) != os.path.realpath(run.path)
         )
@@ -81,7 +79,7 @@ class Stamp(Struct, frozen=True):
         run = RunDir(Path(self.directory))
         manifest = run.read_manifest()
         return (
-            bool(manifest)
+            not manifest.is_empty
             and self.same_run(Stamp.of(run, manifest))
             and not observed_state(run).has_ended
         )
@@ -89,10 +87,8 @@ class Stamp(Struct, frozen=True):
 
 def checkpoint_folder(manifest: Manifest) -> Path | None:
     """Where a run saves, absolute; None when its manifest names no folder."""
-    given = manifest.get("checkpoint_dir")
-    if not given:
-        return None
-    return Path(str(manifest.get("cwd") or ".")).absolute() / Path(str(given)).expanduser()
+    given = manifest.checkpoint_dir
+    return manifest.working_folder.absolute() / Path(given).expanduser() if given else None
 
 
 def read_stamp(folder: Path) -> Stamp | None:
@@ -125,17 +121,16 @@ def claim(run: RunDir) -> str | None:
 
     Returns what was set aside, in one line. Raises UsageError when the folder is another run's.
     """
-    manifest = run.read_manifest()
+    manifest = run.read_full_manifest()
     folder, stamp = checkpoint_folder(manifest), Stamp.of(run, manifest)
     if folder is None:
         return None
-    attempt = manifest["attempts"][-1]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locks.held_file(folder / ".lock"):
             _refuse_copy(run, folder, stamp)
-            step = _base_step(folder, manifest, attempt, stamp)
-            moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{attempt['number']}")
+            step = _base_step(folder, manifest, stamp)
+            moved = _set_aside(folder, step, f"{_REPLACED}{run.id}-{manifest.attempts[-1].number}")
             unknown = _unknown_steps(folder, step)
             signed = replace(
                 stamp,
@@ -149,17 +144,16 @@ def claim(run: RunDir) -> str | None:
     return moved
 
 
-def loaded_checkpoint(manifest: Manifest) -> Path | None:
+def loaded_checkpoint(manifest: FullManifest) -> Path | None:
     """The step that the newest attempt begins with; None when it begins with a model alone."""
-    attempt, values = manifest["attempts"][-1], values_of(manifest)
-    cwd, folder = Path(str(manifest.get("cwd") or ".")), checkpoint_folder(manifest)
-    given = attempt.get("from") or values.get("training.resume_from")
+    values, folder = manifest.values, checkpoint_folder(manifest)
+    given = manifest.attempts[-1].from_ or values.get("training.resume_from")
     if given is None and values.get("trainer.resume_mode") == "resume_path":
         given = values.get("trainer.resume_from_path")
     if given is None and values.get("trainer.resume_mode") == "auto" and folder is not None:
         steps = complete_steps(folder, wanted=WantedFiles.by_config(values))
         return steps[max(steps)] if steps else None
-    return cwd / str(given) if given else None
+    return manifest.working_folder / str(given) if given else None
 
 
 def is_known(checkpoint: Path) -> bool:
@@ -201,15 +195,16 @@ def asked_step(folder: Path, values: Mapping[str, Any], cwd: Path) -> int | None
     return step_of(path) if path is not None and path.parent == folder.resolve() else None
 
 
-def _base_step(folder: Path, manifest: Manifest, attempt: Manifest, stamp: Stamp) -> int:
-    """The step of ``folder`` that the attempt resumes from; 0 when it starts from a model."""
-    if attempt.get("from"):
+def _base_step(folder: Path, manifest: FullManifest, stamp: Stamp) -> int:
+    """The step of ``folder`` that the newest attempt resumes from; 0 without one."""
+    attempt = manifest.attempts[-1]
+    if attempt.from_ is not None and attempt.from_step is not None:
         found = read_stamp(folder)
         if found is not None and not found.same_run(stamp):
             raise UsageError(taken(folder, stamp, found))
-        return int(attempt["from_step"])
-    values = values_of(manifest)
-    asked = asked_step(folder, values, Path(str(manifest.get("cwd") or ".")))
+        return attempt.from_step
+    values = manifest.values
+    asked = asked_step(folder, values, manifest.working_folder)
     complaint = objection(folder, stamp, asked is not None)
     if complaint is not None:
         raise UsageError(complaint)

@@ -10,14 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.base import files, jsonl
 from engine.base.errors import UsageError, unknown_name
 from engine.run.checkpoints.disposal import (
     bytes_of,
+    manifest_texts,
     own_checkpoints,
-    parse_manifest,
     remove_steps,
-    texts_of,
 )
 from engine.run.checkpoints.ownership import checkpoint_folder
 from engine.run.checkpoints.step_folders import WantedFiles, complete_steps, step_of
@@ -113,16 +111,15 @@ class Users:
 
     def _add_run(self, run: RunDir) -> None:
         try:
-            manifest = parse_manifest(files.read_regular(run.manifest, jsonl.LARGEST_FILE))
+            texts = manifest_texts(run)
         except FileNotFoundError:
             return
         except OSError:
-            manifest = None
-        if manifest is None:
+            texts = None
+        if texts is None:
             self._unreadable.append(run)
         else:
-            cwd = str(manifest.get("cwd") or ".")
-            self._add(texts_of(manifest), cwd, f"run '{run.id}'", run)
+            self._add(texts.texts, texts.folder, f"run '{run.id}'", run)
 
     def _add(self, texts: Iterable[str], cwd: str, name: str, run: RunDir | None) -> None:
         for text in texts:
@@ -173,7 +170,7 @@ def plan_pruning(run: RunDir, keep: Keep, users: Users) -> Pruning:
         return Pruning(run, keep, own.folder, kept_because=own.kept_because or "no checkpoints")
     if (writer := users.find_writer(own.folder, run)) is not None:
         return Pruning(run, keep, own.folder, kept_because=f"{writer} may use them")
-    wanted = WantedFiles.by_config(values_of(run.read_manifest()))
+    wanted = WantedFiles.by_config(values_of(run.read_config()))
     complete = list(complete_steps(own.folder, wanted=wanted))
     best = find_best(run, complete) if keep.best else None
     if keep.best and best is None and len(complete) > 1:
@@ -245,7 +242,7 @@ def prune(pruning: Pruning) -> int:
     """Delete what was planned; returns the bytes that were freed. OSError when an entry remains."""
     if pruning.folder is None or not pruning.entries:
         return 0
-    wanted = WantedFiles.by_config(values_of(pruning.run.read_manifest()))
+    wanted = WantedFiles.by_config(values_of(pruning.run.read_config()))
     kept = complete_steps(pruning.folder, wanted=wanted).keys() - set(pruning.steps)
     remove_steps(pruning.folder, pruning.entries, max(kept, default=0))
     return pruning.bytes
@@ -253,4 +250,4 @@ def prune(pruning: Pruning) -> int:
 
 def folder_of(run: RunDir) -> Path | None:
     """The checkpoint folder of a run."""
-    return checkpoint_folder(run.read_manifest("checkpoint_dir", "cwd"))
+    return checkpoint_folder(run.read_manifest())

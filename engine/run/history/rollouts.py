@@ -223,7 +223,7 @@ class RolloutStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        config = values_of(RunDir(path).read_manifest())
+        config = values_of(RunDir(path).read_config())
         self.estimator = Estimator.of(config)
         self.weights = _weights(config)
         self._sources: tuple[_Source, ...] = ()
@@ -329,13 +329,13 @@ def _outside(run: RunDir) -> Dumps | None:
     if not run.is_command:
         return None
     manifest = run.read_manifest()
-    argv = [word for each in manifest.get("argv") or () for word in str(each).split("=", 1)]
+    argv = [word for each in manifest.argv for word in each.split("=", 1)]
     named = [after for word, after in pairwise(argv) if word in ("--output_dir", "--output-dir")]
-    cwd, metrics = Path(manifest.get("cwd") or "."), manifest.get("metrics")
+    cwd, metrics = manifest.working_folder, manifest.metrics
     outputs = [cwd / name for name in named]
     if metrics:
         outputs += [cwd / metrics, *(cwd / metrics).parents[:2]]
-    since = 0.0 if "adopted" in manifest else jsonl.moment(manifest.get("created")) or 0.0
+    since = 0.0 if manifest.adopted is not None else manifest.created or 0.0
     folders = (folder / "completions" for folder in outputs)
     return next((Dumps(folder, since) for folder in folders if folder.is_dir()), None)
 
@@ -461,7 +461,7 @@ def _weights(config: Mapping[str, Any]) -> dict[str, float] | None:
 
 def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
     """``step`` when it has rollouts, the newest one for None; UsageError otherwise."""
-    kind = None if steps else find_kind(RunDir(path).read_manifest().get("kind"))
+    kind = None if steps else find_kind(RunDir(path).read_manifest().kind)
     if kind is not None and not kind.has_rollouts:
         raise UsageError(f"{path}: no rollouts: {kind.title} generates none")
     if not steps:

@@ -8,9 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from engine.base import files, jsonl
 from engine.base.errors import nearest
 from engine.base.query import (
     Condition,
@@ -112,13 +109,12 @@ class RunFiles:
             if value is None:
                 self.other_names.update(newest_names(directory.train_log))
             return value
-        config = _config(directory)
+        config = directory.read_config()
         keys = [name] if name in config else [key for key in config if key.endswith(f".{name}")]
-        entries = [config[key] for key in keys if isinstance(config[key], dict)]
-        if not entries:
+        if not keys:
             self.other_names.update(config)
             return _ABSENT
-        return [entry.get("value") for entry in entries]
+        return [config[key].value for key in keys]
 
 
 class RunFilter:
@@ -206,11 +202,3 @@ def _config_key(name: str) -> str | None:
 
 def _is_prefixed(name: str) -> bool:
     return name.lower().startswith(CONFIG)
-
-
-def _config(run: RunDir) -> dict[str, Any]:
-    try:
-        config = orjson.loads(files.read_regular(run.manifest, jsonl.LARGEST_FILE)).get("config")
-    except (OSError, orjson.JSONDecodeError, AttributeError):
-        config = run.read_manifest().get("config")
-    return config if isinstance(config, dict) else {}

@@ -26,6 +26,7 @@ from engine.base.judge_providers import variable_prefixes
 from engine.base.masking import shown
 from engine.base.parquet import pa, pq
 from engine.run.host.system import open_gpus
+from engine.run.manifest import FileFacts
 
 PACKAGES = (
     "torch",
@@ -200,25 +201,26 @@ def gpus() -> list[dict[str, Any]]:
     ]
 
 
-def fingerprint(path: Path) -> dict[str, Any]:
+def fingerprint(path: Path) -> FileFacts:
     """SHA-256, size in bytes, and rows of a parquet or JSONL file (None for other files).
 
     Raises UsageError when the file cannot be read.
     """
     try:
-        return {"sha256": content_hash(path), "bytes": path.stat().st_size, "rows": _rows(path)}
+        size = path.stat().st_size
+        return FileFacts(sha256=content_hash(path), bytes=size, rows=_rows(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
 
 
-def model_fingerprint(path: Path) -> dict[str, Any]:
+def model_fingerprint(path: Path) -> FileFacts:
     """``fingerprint`` of a file of a model; of a large one ``sampled_sha256`` in place of
     ``sha256``. Raises UsageError when the file cannot be read."""
     try:
         size = path.stat().st_size
         if size <= _READ_WHOLE:
-            return {"sha256": content_hash(path), "bytes": size}
-        return {"sampled_sha256": sampled_hash(path), "bytes": size}
+            return FileFacts(sha256=content_hash(path), bytes=size)
+        return FileFacts(sampled_sha256=sampled_hash(path), bytes=size)
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}") from error
 

@@ -12,7 +12,8 @@ import psutil
 from engine.base.errors import UsageError
 from engine.base.writers import user_name
 from engine.run.host.system import Gpu
-from engine.run.processes import Identity, ancestors, identify, run_of, tree
+from engine.run.identity import Identity
+from engine.run.processes import ancestors, identify, run_of, tree
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl, locks
+from engine.run.manifest import Ticket
 from engine.run.rundir import RunDir
-from engine.supervise.queue import QueuePlace, Start, Ticket, Wait
+from engine.supervise.queue import QueuePlace, Start, Wait
 
 HOLD = """
 import fcntl, os, sys, time

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import files, jsonl
+from engine.base import files
 from engine.base.errors import UsageError
 from engine.checks import gate
 from engine.config.frozen import pinned_config
@@ -30,8 +30,8 @@ def run(project: Project) -> RunDir:
     launch_plan = plan(project.config("sft"), "waits", project.root / "runs")
     made, contents = RunDir(launch_plan.directory), manifest(launch_plan)
     made.attempt(1).path.mkdir(parents=True)
-    files.write_atomic(made.config, pinned_config(contents["config"]))
-    jsonl.write_json(made.manifest, contents)
+    files.write_atomic(made.config, pinned_config(contents.config))
+    made.write_manifest(contents)
     write_state(made, RunState("starting", supervisor=identify(os.getpid())))
     claim(made)
     return made
@@ -57,7 +57,7 @@ def test_a_model_that_is_gone_meanwhile_ends_it_in_one_line(run: RunDir, project
 
 
 def test_data_that_changed_while_the_run_waited_is_refused(run: RunDir, project: Project) -> None:
-    path = Path(next(iter(run.read_manifest()["data"])))
+    path = Path(next(iter(run.read_manifest().data)))
     path.write_bytes(path.read_bytes() + b"\n")
     with pytest.raises(UsageError, match=f"{path.name} changed"):
         gate.require_startable(run)

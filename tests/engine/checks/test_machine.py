@@ -14,8 +14,9 @@ from engine.base import jsonl
 from engine.checks import machine
 from engine.checks.check import Check, Subject
 from engine.checks.complete_change import parse_fix
+from engine.run.identity import Identity
 from engine.run.marks import Mark
-from engine.run.processes import Identity, identify, marked
+from engine.run.processes import identify, marked
 from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
 from engine.run.state import RunState, StateName, this_host, write_state
 from tests.engine.checks.project import Project

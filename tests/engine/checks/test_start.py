@@ -143,8 +143,8 @@ def launch_files(project: Project, *overrides: str) -> str:
     config = project.config("grpo", *overrides)
     run.path.mkdir(parents=True)
     contents = manifest(plan(config, "old", project.root / "elsewhere"))
-    jsonl.write_json(run.manifest, contents)
-    run.config.write_text(pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    run.config.write_text(pinned_config(contents.config))
     write_state(run, RunState("failed"))
     claim(run)
     return run.id

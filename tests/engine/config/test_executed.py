@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.base import files, jsonl
+from engine.base import files
 from engine.checks.gate import require_startable
 from engine.config.executed import code_objection, executed_files
 from engine.config.frozen import pinned_config
@@ -75,8 +75,8 @@ def launched() -> RunDir:
     run = RunDir(planned.directory)
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(planned)
-    jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    files.write_atomic(run.config, pinned_config(contents.config))
     write_state(run, RunState("failed"))
     vouch(run)
     return run

@@ -27,15 +27,15 @@ def test_the_kept_config_has_every_value_of_the_launched_one(path: Path, tmp_pat
     kept = tmp_path / "recipe.yaml"
     kept.write_text(pinned_config(manifest_config(launched, tmp_path)))
     trained = manifest_config(launched, tmp_path)
-    values = {key: entry["value"] for key, entry in manifest_config(load(kept), tmp_path).items()}
-    assert values == {key: entry["value"] for key, entry in trained.items()}
+    values = {key: entry.value for key, entry in manifest_config(load(kept), tmp_path).items()}
+    assert values == {key: entry.value for key, entry in trained.items()}
 
 
 def test_the_trainer_reads_the_kept_config_and_no_variable(tmp_path: Path) -> None:
     launched = plan(load(CONFIGS / "grpo_tiny.yaml", "data.seed=3"), "try", tmp_path / "runs")
-    (attempt,) = manifest(launched)["attempts"]
+    (attempt,) = manifest(launched).attempts
     kept = str(tmp_path / "runs" / "try" / "recipe.yaml")
-    assert attempt["argv"][2:] == ["engine.train.grpo", "--config", kept, "--no-env"]
+    assert attempt.argv[2:] == ("engine.train.grpo", "--config", kept, "--no-env")
 
 
 @pytest.mark.parametrize(

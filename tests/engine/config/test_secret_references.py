@@ -91,7 +91,7 @@ def test_a_variable_of_the_runs_processes_stays_a_reference_in_everything_that_i
     tmp_path: Path, override: str
 ) -> None:
     made = manifest(plan(load(override), "try", tmp_path))
-    kept = pinned_config(made["config"])
+    kept = pinned_config(made.config)
     assert SECRET not in str(made) + kept
     assert "${oc.env:" in kept and "\\${" not in kept
 
@@ -100,7 +100,7 @@ def test_the_trainer_fills_the_reference_in_for_its_own_environment(tmp_path: Pa
     overrides = [f"+{VARIABLES}HUB=${{oc.env:HF_TOKEN}}", f"+{VARIABLES}PLAIN=1"]
     pinned = tmp_path / "recipe.yaml"
     made = manifest(plan(load(*overrides), "try", tmp_path))
-    pinned.write_text(pinned_config(made["config"]))
+    pinned.write_text(pinned_config(made.config))
     env: dict[str, str] = {}
     config = into_environment(load_config(str(pinned), (), {}), env)
     assert env == {"HUB": SECRET}
@@ -112,10 +112,10 @@ def test_the_trainer_fills_the_reference_in_for_its_own_environment(tmp_path: Pa
 def test_a_text_that_only_looks_like_a_reference_stays_a_text(tmp_path: Path) -> None:
     override = "grubrics.description=\\${oc.env:HF_TOKEN} is a reference"
     made = manifest(plan(load(override), "try", tmp_path))
-    assert made["description"] == "${oc.env:HF_TOKEN} is a reference"
+    assert made.description == "${oc.env:HF_TOKEN} is a reference"
     pinned = tmp_path / "recipe.yaml"
-    pinned.write_text(pinned_config(made["config"]))
-    assert load_config(str(pinned), (), {}).get("grubrics.description") == made["description"]
+    pinned.write_text(pinned_config(made.config))
+    assert load_config(str(pinned), (), {}).get("grubrics.description") == made.description
 
 
 def test_a_secret_is_not_sent_to_a_cluster() -> None:

@@ -13,6 +13,7 @@ from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.config.places import data_files
 from engine.doctor.data_findings import data_findings
+from engine.run.manifest import Setting
 from engine.run.rundir import RunDir
 from tests.engine.checks.project import make_project
 
@@ -30,8 +31,8 @@ def launched(root: Path, *changed: str) -> RunDir:
     run = RunDir(root / "runs" / "r")
     run.path.mkdir(parents=True)
     entries = {
-        k: {"value": v, "origin": config.origins.get(k, "default")}
-        for k, v in config.values.items()
+        key: Setting(value, config.origins.get(key, "default"))
+        for key, value in config.values.items()
     }
     run.config.write_text(pinned_config(entries))
     data = {name: {"sha256": hash} for name, hash in fingerprints(data_files(config)).items()}

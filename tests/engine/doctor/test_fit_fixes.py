@@ -16,6 +16,7 @@ from engine.run.history.columns import Columns
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
 from tests.engine.checks.project import Project, row
+from tests.manifests import change_config, change_manifest
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
 MICRO = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
@@ -112,8 +113,7 @@ def test_the_rubric_reward_is_offered_only_for_data_that_it_can_score(
     made["extra_info"].update(answers=answers, gold_scores=[1.0, 0.0][: len(answers)])
     Project(tmp_path).write("train.parquet", [made])
     run = launched(tmp_path / "run", "reward.custom_reward_function.path")
-    manifest = run.read_manifest()
-    manifest["config"]["data.train_files"] = {"value": "train.parquet"}
-    jsonl.write_json(run.manifest, {**manifest, "cwd": str(tmp_path)})
+    change_config(run, **{"data.train_files": {"value": "train.parquet"}})
+    change_manifest(run, cwd=str(tmp_path))
     (result,) = offer_fixes([replace(UNHEALTHY, fixes=(RUBRICS,))], run, RunState("finished"))
     assert titles(result) == offered

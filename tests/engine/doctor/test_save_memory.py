@@ -10,6 +10,7 @@ from engine.base import jsonl
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.doctor.run_files import RunFiles
+from engine.run.manifest import Setting
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
 from tests.paths import CONFIGS
@@ -23,7 +24,7 @@ def training(tmp_path: Path, free: float, *overrides: str) -> RunDir:
     run = RunDir(tmp_path / "runs" / "r")
     run.attempt(1).path.mkdir(parents=True)
     entries = {
-        key: {"value": value, "origin": config.origins.get(key, "default")}
+        key: Setting(value, config.origins.get(key, "default"))
         for key, value in config.values.items()
     }
     run.config.write_text(pinned_config(entries))

@@ -56,7 +56,7 @@ def test_the_manifest_and_the_trainer_get_the_gpus(project: Project) -> None:
     order = Order(name="one", variables=device.variables)
     [planned] = plan_launches(project.config("grpo", device.override), Path("runs"), order)
     assert planned.variables["CUDA_VISIBLE_DEVICES"] == "1"
-    assert manifest(planned)["variables"] == dict(device.variables)
+    assert manifest(planned).variables == dict(device.variables)
     assert planned.argv[-1] == "grubrics.device=cuda"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.base import jsonl
 from engine.config.frozen import pinned_config
@@ -14,6 +15,7 @@ from engine.launch.drift import describe_drift, select_drift
 from engine.launch.launcher import launch, manifest, plan
 from engine.launch.plan_launch import config_for_launch, plan_launch
 from engine.launch.resume import resume
+from engine.run.manifest import AttemptRecord
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
@@ -39,11 +41,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
         (tmp_path / name).write_text("{}\n")
     made = RunDir(tmp_path / "runs" / "first")
     contents = manifest(plan(load_config("try.yaml", [], {}), "first"))
-    contents["environment"]["packages"]["torch"] = "1.0"
-    contents |= {"attempts": [{"number": 1, "argv": ["true"]}]}
+    contents.environment["packages"]["torch"] = "1.0"
+    contents = replace(contents, attempts=[AttemptRecord(number=1, argv=("true",))])
     made.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(made.manifest, contents)
-    made.config.write_text(pinned_config(contents["config"]))
+    made.write_manifest(contents)
+    made.config.write_text(pinned_config(contents.config))
     write_state(made, RunState("failed", total_steps=8))
     vouch(made)
     return made

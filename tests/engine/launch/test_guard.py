@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 import pytest
+from msgspec import structs
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -27,6 +28,7 @@ from engine.launch.launcher import start_supervisor
 from engine.run.events import clear_requests, pending_stop
 from engine.run.finding import Finding, Severity
 from engine.run.guard_settings import GuardSettings, fires
+from engine.run.manifest import AttemptRecord, Setting
 from engine.run.processes import end_members, send
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state
@@ -140,15 +142,15 @@ def test_information_never_fires() -> None:
 
 
 def test_a_run_has_no_guard_unless_it_is_configured() -> None:
-    assert not GuardSettings.from_manifest({}).is_on
-    assert not GuardSettings.from_manifest({"config": {"guard.stop_on": {"value": []}}}).is_on
-    assert GuardSettings.from_manifest({"config": {"guard.command": {"value": ["true"]}}}).is_on
+    assert not GuardSettings.of({}).is_on
+    assert not GuardSettings.of({"guard.stop_on": Setting([])}).is_on
+    assert GuardSettings.of({"guard.command": Setting(["true"])}).is_on
 
 
 def test_settings_of_a_wrong_type_count_as_missing() -> None:
     odd = {"stop_on": 5, "command": "rm -rf", "every_s": "soon", "webhook_variable": ["A"]}
-    config = {f"guard.{key}": {"value": value} for key, value in odd.items()}
-    assert GuardSettings.from_manifest({"config": config}) == GuardSettings()
+    config = {f"guard.{key}": Setting(value) for key, value in odd.items()}
+    assert GuardSettings.of(config) == GuardSettings()
 
 
 @pytest.mark.parametrize("value", ["ALERT_ADDRESS", "https://example.org/hook"])
@@ -348,11 +350,11 @@ def test_a_resumed_run_is_guarded_again(stage: Stage) -> None:
     """The second attempt says nothing wrong: what the first one showed does not stop it."""
     run = unhealthy(stage, stop_on=["judge_auth"], stop_at_once=True)
     assert ended(run).word == "stopped"
-    manifest = run.read_manifest()
-    first = manifest["attempts"][0]
-    argv = [*first["argv"][:2], "20", "--sleep", "0.05", "--hang-at", "20"]
-    second = {"number": 2, "argv": argv, "from_step": 3}
-    jsonl.write_json(run.manifest, {**manifest, "attempts": [first, second], "total_steps": 20})
+    manifest = run.read_full_manifest()
+    (first,) = manifest.attempts
+    argv = (*first.argv[:2], "20", "--sleep", "0.05", "--hang-at", "20")
+    second = AttemptRecord(number=2, argv=argv, from_step=3)
+    run.write_manifest(structs.replace(manifest, attempts=[first, second], total_steps=20))
     clear_requests(run)
     run.attempt(2).path.mkdir()
     start_supervisor(run)

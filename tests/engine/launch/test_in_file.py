@@ -43,8 +43,8 @@ def kept(planned: LaunchPlan) -> RunDir:
     """The run as a launch leaves it, that has failed."""
     run, contents = RunDir(planned.directory), manifest(planned)
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    files.write_atomic(run.config, pinned_config(contents.config))
     vouch(run)
     write_state(run, RunState("failed", ended=2e9))
     return run

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.base.files import content_hash
 from engine.launch.kept_data import LIMIT, find_copy, keep_data, kept_overrides
+from engine.run.manifest import FileFacts, FullManifest, Setting
 from engine.run.rundir import RunDir
 
 MIB = 1 << 20
@@ -21,22 +21,22 @@ def run(tmp_path: Path) -> RunDir:
     return made
 
 
-def write_manifest(folder: Path, sizes: dict[str, int], limit: int = 1) -> dict[str, Any]:
+def write_manifest(folder: Path, sizes: dict[str, int], limit: int = 1) -> FullManifest:
     """The manifest of a run on files of these sizes in bytes, the first one to validate on."""
     for name, size in sizes.items():
         (folder / name).write_bytes(bytes([size % 251]) * size)
     validation, *training = sizes
     config = {LIMIT: limit, "data.train_files": training, "data.val_files": validation}
-    return {
-        "cwd": str(folder),
-        "data": {n: {"sha256": content_hash(folder / n), "bytes": s} for n, s in sizes.items()},
-        "config": {key: {"value": value} for key, value in config.items()},
-    }
+    return FullManifest(
+        cwd=str(folder),
+        data={n: FileFacts(content_hash(folder / n), bytes=size) for n, size in sizes.items()},
+        config={key: Setting(value) for key, value in config.items()},
+    )
 
 
-def kept(run: RunDir, manifest: dict[str, Any]) -> list[str]:
+def kept(run: RunDir, manifest: FullManifest) -> list[str]:
     keep_data(run, manifest)
-    return [path for path, facts in manifest["data"].items() if find_copy(run, path, facts)]
+    return [path for path, facts in manifest.data.items() if find_copy(run, path, facts)]
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,5 @@ def test_a_damaged_copy_is_not_used(run: RunDir, tmp_path: Path) -> None:
 def test_only_changed_files_are_replaced(run: RunDir, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path, {"a": 10, "b": 20, "c": 30})
     keep_data(run, manifest)
-    copy = find_copy(run, "c", manifest["data"]["c"])
+    copy = find_copy(run, "c", manifest.data["c"])
     assert list(kept_overrides(run, manifest, ["c"])) == [f'data.train_files=["b", "{copy}"]']

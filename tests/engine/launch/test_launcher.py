@@ -9,14 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.checks.check import warn
 from engine.config.load import Config, load_config
-from engine.launch.launcher import Parent, launch, manifest, plan, start_run
+from engine.launch.launcher import launch, manifest, plan, start_run
 from engine.run.host.programs import own_module, typed_words
-from engine.run.manifest import checked
+from engine.run.manifest import AttemptRecord, Parent, Setting
 
 pytestmark = pytest.mark.long
 
@@ -27,7 +28,7 @@ trainer: {default_local_dir: checkpoints/x}
 """
 
 
-IDLE = [{"number": 1, "argv": ["true"]}]
+IDLE = [AttemptRecord(number=1, argv=("true",))]
 """Attempts of a run whose trainer does nothing."""
 
 
@@ -90,18 +91,18 @@ def test_the_command_is_one_that_a_person_could_type(config: Config, tmp_path: P
 
 def test_the_manifest_says_where_every_value_came_from(config: Config, tmp_path: Path) -> None:
     described = manifest(plan(config, "try", tmp_path))
-    assert described["world_size"] == 8  # training.n_gpus
-    entries = described["config"]
-    assert entries["data.train_batch_size"] == {"value": 8, "origin": "cli"}
-    assert entries["judge.max_concurrent"] == {"value": 3, "origin": "environment"}
-    assert entries["trainer.default_local_dir"]["origin"] == "file"
-    assert entries["judge.provider"]["origin"] == "default"
+    assert described.world_size == 8  # training.n_gpus
+    settings = described.config
+    assert settings["data.train_batch_size"] == Setting(8, "cli")
+    assert settings["judge.max_concurrent"] == Setting(3, "environment")
+    assert settings["trainer.default_local_dir"].origin == "file"
+    assert settings["judge.provider"].origin == "default"
 
 
 def test_a_run_made_from_another_one_names_it(config: Config, tmp_path: Path) -> None:
     derived = plan(config, "derived", tmp_path, parent=Parent("unhealthy", "fix"))
-    assert checked(manifest(derived))["parent"] == {"run": "unhealthy", "relation": "fix"}
-    assert checked(manifest(plan(config, "alone", tmp_path))).get("parent") is None
+    assert manifest(derived).parent == Parent("unhealthy", "fix")
+    assert manifest(plan(config, "alone", tmp_path)).parent is None
 
 
 def test_runs_of_the_same_second_get_names_of_their_own(config: Config, tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_the_log_of_a_run_begins_with_its_data_and_the_warnings_of_the_checks(
     Path("try.yaml").write_text(CONFIG.replace("none.parquet", "train.jsonl"))
     planned = plan(load_config("try.yaml"), "try", tmp_path / "runs")
     warned = planned.with_warnings([warn("disk", "12 GB are free")])
-    run = start_run(warned.directory, lambda: manifest(warned) | {"attempts": IDLE})
+    run = start_run(warned.directory, lambda: replace(manifest(warned), attempts=IDLE))
     assert (run.path.parent / ".gitignore").read_text() == "*\n"
     data, warning = list(jsonl.read(run.events))[1:3]
     assert (data["event"], data["path"], data["rows"]) == ("dataset", "train.jsonl", 2)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from engine.base import jsonl
 from engine.checks import checkpoint
 from engine.checks.check import Subject
 from engine.config.frozen import pinned_config, training_fingerprint
@@ -22,11 +21,11 @@ from engine.report.run_record import RunRecord
 from engine.run.checkpoints.ownership import STAMP, claim
 from engine.run.host import environment
 from engine.run.host.surroundings import edited_complaint, edited_files
+from engine.run.manifest import Ticket
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
 from engine.supervise.milestones import CodeWatch
-from engine.supervise.queue import Ticket
 from engine.supervise.run_summary import read_summary
 from tests.engine.checks.project import write_model
 
@@ -68,22 +67,22 @@ def made(name: str) -> RunDir:
     run = RunDir(Path("runs") / name)
     contents = manifest(plan(config(), name))
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, contents)
-    run.config.write_text(pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    run.config.write_text(pinned_config(contents.config))
     write_state(run, RunState("failed"))
     vouch(run)
     return run
 
 
 def test_the_manifest_holds_the_hashes_of_the_function_and_what_it_imports() -> None:
-    code = manifest(plan(config(), "a"))["code"]
+    code = manifest(plan(config(), "a")).code
     assert list(code) == ["mine/rw.py", "mine/part.py"]
-    assert all(len(facts["sha256"]) == 64 for facts in code.values())
+    assert all(len(facts.sha256 or "") == 64 for facts in code.values())
 
 
 def test_a_config_without_a_function_has_no_such_part() -> None:
     none = config("reward.custom_reward_function.path=null")
-    assert "code" not in manifest(plan(none, "a"))
+    assert not manifest(plan(none, "a")).code
 
 
 def test_an_edit_of_an_imported_file_is_another_configuration() -> None:
@@ -153,15 +152,15 @@ def model(folder: Path) -> Path:
 
 
 def test_the_manifest_holds_the_hashes_of_the_base_model(model: Path) -> None:
-    result = made("a").read_manifest()["model"]
+    result = made("a").read_manifest().model
     assert [Path(path).name for path in result] == ["config.json", "model.safetensors"]
-    assert all(len(facts["sha256"]) == 64 for facts in result.values())
+    assert all(len(facts.sha256 or "") == 64 for facts in result.values())
 
 
 def test_a_run_that_waits_for_another_may_start_from_what_that_one_trains(model: Path) -> None:
     waiting = plan(config(), "a", ticket=Ticket(after="b"))
-    assert "model" not in manifest(waiting)
-    assert "model" in manifest(plan(config(), "a", ticket=Ticket(turn=True)))
+    assert not manifest(waiting).model
+    assert manifest(plan(config(), "a", ticket=Ticket(turn=True))).model
 
 
 def test_large_weights_are_sampled_and_a_change_of_them_is_seen(
@@ -169,8 +168,8 @@ def test_large_weights_are_sampled_and_a_change_of_them_is_seen(
 ) -> None:
     monkeypatch.setattr(environment, "_READ_WHOLE", 1000)
     run, weights = made("a"), model / "model.safetensors"
-    facts = run.read_manifest()["model"]["base/model.safetensors"]
-    assert set(facts) == {"sampled_sha256", "bytes"}
+    facts = run.read_manifest().model["base/model.safetensors"]
+    assert facts.sampled_sha256 and facts.bytes and facts.sha256 is None
     assert resume_plan(run)[0].warnings == ()
     weights.write_bytes(b"v" * 2**20)
     assert [warning.partition(" ")[0] for warning in resume_plan(run)[0].warnings] == [
@@ -265,7 +264,7 @@ class TestWhatTheRewardReads:
     ) -> None:
         monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
         run = launch(plan(config(), "a"))
-        assert list(run.read_manifest()["reward_inputs"]) == [
+        assert list(run.read_manifest().reward_inputs) == [
             "words.txt",
             "mine/tables/weights.json",
         ]
@@ -340,7 +339,7 @@ class TestTools:
     def test_the_manifest_has_their_hashes_and_those_of_what_they_import(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        assert list(self.made("a", monkeypatch).read_manifest()["tools"]) == [
+        assert list(self.made("a", monkeypatch).read_manifest().tools) == [
             "tools.py",
             "prices.py",
         ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import files, jsonl
+from engine.base import files
 from engine.base.errors import UsageError
 from engine.config.frozen import pinned_config
 from engine.config.load import Config
@@ -49,8 +49,8 @@ def leave_run(config: Config) -> RunDir:
     run = RunDir(Path("runs") / "first")
     contents = manifest(plan(config, "first", Path("runs")))
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    files.write_atomic(run.config, pinned_config(contents.config))
     write_state(run, RunState("finished"))
     vouch(run)
     claim(run)
@@ -135,6 +135,6 @@ def test_what_is_no_list_of_seeds_is_refused(text: str) -> None:
 
 def test_the_runs_of_several_seeds_are_a_group_of_w_and_b(project: Project) -> None:
     planned = plan_launches(project.config("grpo"), Path("runs"), Order("small", seeds=(1, 2)))
-    given = [manifest(each)["wandb"] for each in planned]
-    assert [each["group"] for each in given] == ["small", "small"]
-    assert all("-b" in each["name"] for each in given)
+    given = [manifest(each).wandb for each in planned]
+    assert [each and each.group for each in given] == ["small", "small"]
+    assert all(each and "-b" in str(each.name) for each in given)

@@ -99,8 +99,8 @@ def test_the_plan_names_the_secrets_that_the_cluster_must_have_itself(tmp_path: 
 def test_the_manifest_says_describe_target(tmp_path: Path) -> None:
     launch_plan = plan(config(tmp_path), "try", tmp_path, ray="http://head:8265")
     result = manifest(launch_plan)
-    assert result["ray"] == "http://head:8265"
-    assert "engine.train.grpo" in result["argv"][:4]
-    command = result["attempts"][0]["argv"]
-    assert tuple(command[:-6]) == own_module("engine.supervise.ray_jobs", "http://head:8265", "--")
-    assert command[-6:-3] == [sys.executable, "-m", "engine.train.grpo"]
+    assert result.ray == "http://head:8265"
+    assert "engine.train.grpo" in result.argv[:4]
+    command = result.attempts[0].argv
+    assert command[:-6] == own_module("engine.supervise.ray_jobs", "http://head:8265", "--")
+    assert command[-6:-3] == (sys.executable, "-m", "engine.train.grpo")

@@ -21,6 +21,7 @@ from engine.launch.launcher import manifest, plan
 from engine.launch.repro import launch_repro, plan_repro, prepare
 from engine.launch.rescore import pick_step
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity
+from engine.run.manifest import Parent
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
@@ -52,8 +53,8 @@ def launched(
     run = RunDir(project.root / "runs" / "unhealthy")
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(plan(project.config("grpo", *values), "other", project.root / "runs"))
-    jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    files.write_atomic(run.config, pinned_config(contents.config))
     vouch(run)
     for one in records:
         jsonl.append(run.attempt(1).reward, one)
@@ -171,9 +172,9 @@ def test_the_repro_names_its_parent_and_has_its_own_name_and_folder(project: Pro
     run = launched(project)
     repro = plan_repro(run, {})
     written = manifest(repro.plan)
-    assert written["parent"] == {"run": "unhealthy", "relation": "reproduction"}
-    assert written["recipe"] == "grpo"
-    assert (written["id"], written["checkpoint_dir"]) == (
+    assert written.parent == Parent("unhealthy", "reproduction")
+    assert written.recipe == "grpo"
+    assert (written.id, written.checkpoint_dir) == (
         "unhealthy-repro",
         "checkpoints/repro/unhealthy-repro",
     )

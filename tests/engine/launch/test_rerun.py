@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from engine.base import files, jsonl
+from engine.base import files
 from engine.base.errors import UsageError
 from engine.config.frozen import pinned_config
 from engine.launch import rerun as fixes
@@ -16,6 +17,7 @@ from engine.launch.launcher import LaunchPlan, launch, manifest, plan, start_sup
 from engine.launch.rerun import check_rerun, launch_rerun, plan_rerun
 from engine.launch.resume import resume
 from engine.run.finding import Change
+from engine.run.manifest import AttemptRecord, Parent
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import vouch
@@ -45,10 +47,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def launched(project: Project, name: str = "unhealthy", **more: Any) -> RunDir:
     """A run as a launch leaves it, that has failed."""
     run = RunDir(project.root / "runs" / name)
-    contents = manifest(plan(project.config(), name, project.root / "runs")) | more
+    contents = manifest(plan(project.config(), name, project.root / "runs"))
+    contents = structs.replace(contents, **more)
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    files.write_atomic(run.config, pinned_config(contents.config))
     vouch(run)
     write_state(run, RunState("failed", ended=2e9))
     return run
@@ -74,12 +77,12 @@ def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Proje
         planned, "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
     ) == [2, 2]
     written = manifest(planned)
-    assert written["parent"] == {"run": "unhealthy", "relation": "fix"}
-    assert (written["id"], written["checkpoint_dir"]) == (
+    assert written.parent == Parent("unhealthy", "fix")
+    assert (written.id, written.checkpoint_dir) == (
         "unhealthy-fix",
         "checkpoints/unhealthy-fix",
     )
-    assert written["recipe"] == run.read_manifest()["recipe"]
+    assert written.recipe == run.read_manifest().recipe
     (project.root / "runs/unhealthy-fix").mkdir()
     assert plan_rerun(run, [BATCH]).plan.run_id == "unhealthy-fix-2"
 
@@ -111,7 +114,7 @@ def test_a_variable_of_the_environment_is_kept_and_added_to_those_of_the_parent(
     run = launched(project, variables={"NCCL_DEBUG": "INFO"})
     planned = plan_rerun(run, [BLOCKING]).plan
     assert planned.variables == {"NCCL_DEBUG": "INFO", "CUDA_LAUNCH_BLOCKING": "1"}
-    assert manifest(planned)["variables"] == planned.variables
+    assert manifest(planned).variables == planned.variables
 
 
 def test_a_variable_that_a_config_key_stands_for_is_a_change_of_the_config(
@@ -155,7 +158,7 @@ def made(run: RunDir, *changes: Change) -> RunDir:
     """A derived run as a launch leaves it."""
     planned = plan_rerun(run, changes).plan
     planned.directory.mkdir()
-    jsonl.write_json(RunDir(planned.directory).manifest, manifest(planned))
+    RunDir(planned.directory).write_manifest(manifest(planned))
     return RunDir(planned.directory)
 
 
@@ -213,13 +216,14 @@ def going_on(project: Project) -> tuple[Stage, RunDir]:
     """A run that goes on for minutes, with a config whose batch can be changed."""
     stage = Stage(project.root / "runs")
     run = stage.prepare("--sleep", "0.1", steps=1000, name="unhealthy")
-    contents = manifest(plan(project.config(), "other", stage.root)) | {
-        "id": run.id,
-        "attempts": run.read_manifest()["attempts"],
-        "total_steps": 1000,
-    }
-    jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    contents = structs.replace(
+        manifest(plan(project.config(), "other", stage.root)),
+        id=run.id,
+        attempts=run.read_manifest().attempts,
+        total_steps=1000,
+    )
+    run.write_manifest(contents)
+    files.write_atomic(run.config, pinned_config(contents.config))
     vouch(run)
     return stage, run
 
@@ -256,11 +260,10 @@ def test_the_trainer_of_every_attempt_gets_the_variables(
     planned = plan_rerun(launched(project), [BLOCKING]).plan
     run = RunDir(planned.directory)
     run.attempt(1).path.mkdir(parents=True)
-    contents = manifest(planned) | {
-        "attempts": [{"number": 1, "argv": [sys.executable, "-c", KEEP]}]
-    }
-    jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    keeping = AttemptRecord(number=1, argv=(sys.executable, "-c", KEEP))
+    contents = structs.replace(manifest(planned), attempts=[keeping])
+    run.write_manifest(contents)
+    files.write_atomic(run.config, pinned_config(contents.config))
     vouch(run)
     write_state(run, RunState("starting", heartbeat=2e9))
     start_supervisor(run)

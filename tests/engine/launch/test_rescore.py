@@ -47,8 +47,8 @@ def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, .
     run = RunDir(project.root / "runs" / "unhealthy")
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(plan(project.config("grpo", *overrides), "other", project.root / "runs"))
-    jsonl.write_json(run.manifest, contents)
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    files.write_atomic(run.config, pinned_config(contents.config))
     vouch(run)
     for record in records:
         jsonl.append(run.attempt(1).reward, record)

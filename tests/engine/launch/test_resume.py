@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -19,11 +20,13 @@ from engine.launch.kept_data import keep_data
 from engine.launch.launcher import manifest, plan, start_supervisor
 from engine.launch.resume import find_resumable, resume, resume_plan
 from engine.run.checkpoints.ownership import STAMP, claim
+from engine.run.manifest import AttemptRecord
 from engine.run.processes import identify
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import PROOF, is_launched_here, vouch
 from tests.engine.run.checkpoints.checkpoint_files import archive, save, save_step, sft_files, track
+from tests.manifests import change_config, change_manifest
 from tests.paths import ROOT
 from tests.waiting import ended, wait_for
 
@@ -47,10 +50,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     made = RunDir(tmp_path / "runs" / "mine")
     config = load_config("try.yaml", ["data.train_batch_size=2"], {"JUDGE_MAX_CONCURRENT": "3"})
     contents = manifest(plan(config, "mine"))
-    contents |= {"total_steps": 8, "attempts": [{"number": 1, "argv": ["true"]}]}
+    idle = [AttemptRecord(number=1, argv=("true",))]
+    contents = structs.replace(contents, total_steps=8, attempts=idle)
     made.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(made.manifest, contents)
-    made.config.write_text(pinned_config(contents["config"]))
+    made.write_manifest(contents)
+    made.config.write_text(pinned_config(contents.config))
     vouch(made)
     write_state(made, RunState("failed", total_steps=8))
     claim(made)
@@ -68,13 +72,12 @@ def log(run: RunDir, *steps: int) -> None:
         jsonl.append(run.train_log, {"v": 1, "step": step, "metrics": {}})
 
 
-def newest(run: RunDir) -> dict[str, Any]:
-    attempt: dict[str, Any] = run.read_manifest()["attempts"][-1]
-    return attempt
+def newest(run: RunDir) -> AttemptRecord:
+    return run.read_manifest().attempts[-1]
 
 
 def rewrite(run: RunDir, **changes: Any) -> None:
-    jsonl.write_json(run.manifest, {**run.read_manifest(), **changes})
+    change_manifest(run, **changes)
     vouch(run)
 
 
@@ -82,8 +85,8 @@ def test_a_step_that_was_saved_but_not_logged_is_done_again(run: RunDir, folder:
     save(folder, 2, 4)
     log(run, 1, 2, 3)
     assert resume(run).step == 2
-    assert newest(run)["from"] == str(folder / "global_step_2")
-    assert f"trainer.resume_from_path={folder}/global_step_2" in newest(run)["argv"]
+    assert newest(run).from_ == str(folder / "global_step_2")
+    assert f"trainer.resume_from_path={folder}/global_step_2" in newest(run).argv
 
 
 def test_without_an_earlier_checkpoint_the_gap_is_reported(run: RunDir, folder: Path) -> None:
@@ -137,7 +140,7 @@ def test_a_run_that_was_moved_reads_its_config_where_it_is(
     (tmp_path / "elsewhere").mkdir()
     moved = RunDir(run.path.rename(tmp_path / "elsewhere" / "mine"))
     resume(moved)
-    assert newest(moved)["argv"][:4] == ["true", "--config", str(moved.config), "--no-env"]
+    assert newest(moved).argv[:4] == ("true", "--config", str(moved.config), "--no-env")
 
 
 def test_a_plan_says_what_would_be_resumed_and_writes_nothing(
@@ -152,7 +155,7 @@ def test_a_plan_says_what_would_be_resumed_and_writes_nothing(
     with pytest.raises(UsageError, match="step 7"):
         resume_plan(run, 7)
     assert resume(run) == planned
-    assert newest(run)["argv"] == argv
+    assert newest(run).argv == tuple(argv)
 
 
 def test_an_active_run_cannot_be_resumed(run: RunDir) -> None:
@@ -174,7 +177,7 @@ def test_a_run_that_never_trained_starts_from_the_beginning(run: RunDir) -> None
     write_state(run, RunState("finished", reason="stopped by user before it started"))
     resumed = resume(run)
     assert (resumed.step, resumed.attempt) == (0, 2)
-    assert newest(run)["argv"] == ["true"]
+    assert newest(run).argv == ("true",)
 
 
 def test_a_finished_run_cannot_be_resumed(run: RunDir, folder: Path) -> None:
@@ -222,8 +225,8 @@ def test_a_step_that_was_removed_is_told_from_one_that_was_never_saved(
     save(folder, 4)
     log(run, 1, 2, 3, 4, 5)
     keeping = {"trainer.save_freq": 2, "trainer.max_actor_ckpt_to_keep": 1}
-    config = run.read_manifest()["config"] | {k: {"value": v} for k, v in keeping.items()}
-    rewrite(run, config=config)
+    change_config(run, **{key: {"value": value} for key, value in keeping.items()})
+    vouch(run)
     with pytest.raises(UsageError, match=rf"available: 4 \({why}\)"):
         resume(run, from_step=step)
 
@@ -245,7 +248,7 @@ def test_sft_resumes_from_its_own_checkpoint_layout(run: RunDir, folder: Path) -
     track(folder, 4)
     log(run, 1, 2, 3, 4, 5)
     assert resume(run).step == 4
-    assert newest(run)["argv"] == ["true", f"training.resume_from={folder}/global_step_4"]
+    assert newest(run).argv == ("true", f"training.resume_from={folder}/global_step_4")
 
 
 def test_sft_without_its_final_model_can_be_resumed(run: RunDir, folder: Path) -> None:
@@ -283,7 +286,7 @@ def test_changed_data_is_reported_and_recorded(run: RunDir, folder: Path) -> Non
     )
     events = [record["message"] for record in jsonl.read(run.events) if "message" in record]
     assert resumed.warnings[0] in events
-    changed = {change["what"]: change for change in newest(run)["changes_since"]}
+    changed = {change["what"]: change for change in newest(run).changes_since}
     assert changed["data.train.jsonl.rows"] == {
         "what": "data.train.jsonl.rows",
         "before": 1,
@@ -294,23 +297,23 @@ def test_changed_data_is_reported_and_recorded(run: RunDir, folder: Path) -> Non
 def test_a_package_that_was_upgraded_is_recorded_once(run: RunDir, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
-    environment = run.read_manifest()["environment"]
+    environment = run.read_manifest().environment
     before = {**environment, "packages": {**environment["packages"], "verl": "0.0.1"}}
     rewrite(run, environment=before)
     resume(run)
-    upgraded = [change["what"] for change in newest(run)["changes_since"]]
+    upgraded = [change["what"] for change in newest(run).changes_since]
     assert "environment.packages.verl" in upgraded
     ended(run)
     resume(run)
-    assert newest(run)["number"] == 3
-    assert "environment.packages.verl" not in [c["what"] for c in newest(run)["changes_since"]]
+    assert newest(run).number == 3
+    assert "environment.packages.verl" not in [c["what"] for c in newest(run).changes_since]
 
 
 def test_a_changed_default_is_reported(run: RunDir, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
-    config = run.read_manifest()["config"]
-    rewrite(run, config={**config, "judge.max_tokens": {"value": 1, "origin": "default"}})
+    change_config(run, **{"judge.max_tokens": {"value": 1, "origin": "default"}})
+    vouch(run)
     assert "the default of judge.max_tokens changed from 1 to " in resume(run).warnings[0]
 
 
@@ -420,14 +423,14 @@ def test_a_run_that_expects_certain_data_does_not_resume_on_others(
     run: RunDir, folder: Path
 ) -> None:
     digest = content_hash(Path("train.jsonl"))
-    config = {**run.read_manifest()["config"], "grubrics.expect_data": {"value": [digest]}}
-    rewrite(run, config=config)
+    change_config(run, **{"grubrics.expect_data": {"value": [digest]}})
+    vouch(run)
     log(run, 1, 2, 3)
     save(folder, 3)
     Path("train.jsonl").write_text("{}\n{}\n")
     with pytest.raises(UsageError, match=r"train\.jsonl changed since the launch, and grubrics"):
         resume(run)
-    assert len(run.read_manifest()["attempts"]) == 1
+    assert len(run.read_manifest().attempts) == 1
 
 
 @pytest.mark.row("H09")
@@ -437,8 +440,9 @@ def test_a_run_continues_with_the_copy_of_data_that_has_changed(
 ) -> None:
     digest = content_hash(Path("train.jsonl"))
     demand = {"grubrics.expect_data": {"value": [digest] if expects else None}}
-    rewrite(run, config={**run.read_manifest()["config"], **demand})
-    keep_data(run, run.read_manifest())
+    change_config(run, **demand)
+    vouch(run)
+    keep_data(run, run.read_full_manifest())
     log(run, 1, 2, 3)
     save(folder, 3)
     Path("train.jsonl").unlink()
@@ -446,6 +450,6 @@ def test_a_run_continues_with_the_copy_of_data_that_has_changed(
     (copy,) = run.data.iterdir()
     assert f"the run continues with the copy {copy}" in warning
     assert content_hash(copy) == digest
-    assert f'data.train_files="{copy}"' in newest(run)["argv"]
+    assert f'data.train_files="{copy}"' in newest(run).argv
     (event,) = [e for e in jsonl.read(run.events) if e["event"] == "resume"]
     assert next(change["what"] for change in event["changes"]).startswith("data.train.jsonl")

@@ -15,6 +15,7 @@ from engine.report.run_record import RunReader, RunRecord, common_step
 from engine.run.events import event_record
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
+from tests.manifests import change_manifest
 
 START = 1_700_000_000.0
 
@@ -222,7 +223,7 @@ def test_repetitions_under_other_names_are_repetitions(tmp_path: Path) -> None:
     for run in runs:
         names = {"trainer.experiment_name": ("cli", run.id), TRACE: ("implied", run.id)}
         config = {key: {"value": v, "origin": o} for key, (o, v) in names.items()}
-        jsonl.write_json(run.manifest, {**run.read_manifest(), "config": config})
+        change_manifest(run, config=config)
     result = compared(*runs)
     assert [case.finding.id for case in result.no_effect] == ["ablation_no_effect.same_config"]
     assert [one.key for one in result.config] == ["experiment_name"]

@@ -16,11 +16,13 @@ from engine.report.differences import (
     environment_differences,
     short_text,
 )
+from engine.run.manifest import FileFacts, FullManifest, Setting
+from tests.manifests import make_manifest
 
 
-def manifest(origin: str = "file", **values: Any) -> dict[str, Any]:
-    config = {key.replace("__", "."): {"value": v, "origin": origin} for key, v in values.items()}
-    return {"config": config}
+def manifest(origin: str = "file", **values: Any) -> FullManifest:
+    config = {key.replace("__", "."): Setting(value, origin) for key, value in values.items()}
+    return FullManifest(config=config)
 
 
 def test_only_differing_values_are_listed_with_their_origin() -> None:
@@ -58,7 +60,10 @@ def test_differences_of_the_environment_are_listed_by_section() -> None:
         "hardware": {"gpus": [], "cpu_count": 2},
         "data": {"train.parquet": {"sha256": "bb", "bytes": 11, "rows": 3}},
     }
-    result = [(d.section, d.key, *d.cells) for d in environment_differences([one, other])]
+    result = [
+        (d.section, d.key, *d.cells)
+        for d in environment_differences([make_manifest(**one), make_manifest(**other)])
+    ]
     assert result == [
         ("git", "commit", Cell("abc"), None),
         ("git", "dirty", Cell(False), None),
@@ -70,7 +75,7 @@ def test_differences_of_the_environment_are_listed_by_section() -> None:
 
 
 def test_a_file_is_named_apart_from_what_it_belongs_to() -> None:
-    runs = [{"recipe_file": {"sft.yaml": {"sha256": digest}}} for digest in ("aa", "bb")]
+    runs = [FullManifest(recipe_file={"sft.yaml": FileFacts(digest)}) for digest in ("aa", "bb")]
     (result,) = environment_differences(runs)
     assert result.name == "config file: sft.yaml sha256"
     (result,) = config_differences([manifest(optim__lr=1), manifest(optim__lr=2)])
@@ -81,7 +86,7 @@ def test_variables_that_cannot_change_training_come_last_and_apart() -> None:
     names = ("VIRTUAL_ENV", "WANDB_RUN_ID", "HF_HOME", "OPENAI_API_KEY", "RAY_TMPDIR")
     steering = ("CUDA_VISIBLE_DEVICES", "HF_ENDPOINT", "OMP_NUM_THREADS", "VERL_LOG", "WORLD")
     manifests = [
-        {"environment": {"variables": dict.fromkeys([*names, *steering], value)}}
+        FullManifest(environment={"variables": dict.fromkeys([*names, *steering], value)})
         for value in ("a", "b")
     ]
     result = environment_differences(manifests)
@@ -93,8 +98,9 @@ def test_variables_that_cannot_change_training_come_last_and_apart() -> None:
 def test_changes_between_attempts_are_listed() -> None:
     before = {"environment": {"packages": {"torch": "2.12"}}}
     after = {"environment": {"packages": {"torch": "2.13"}}}
-    resumed = {**before, "attempts": [{"number": 1}, {"number": 2, "surroundings": after}]}
-    (result,) = environment_differences([before, resumed])
+    attempts = [{"number": 1}, {"number": 2, "surroundings": after}]
+    resumed = make_manifest(**before, attempts=attempts)
+    (result,) = environment_differences([make_manifest(**before), resumed])
     assert result.cells == (Cell("2.12"), Cell("2.12 → 2.13"))
 
 
@@ -123,7 +129,8 @@ json_values = st.recursive(
         max_size=3,
     )
 )
-def test_any_manifest_can_be_compared_and_shown(manifests: list[dict[str, Any]]) -> None:
+def test_any_manifest_can_be_compared_and_shown(written: list[dict[str, Any]]) -> None:
+    manifests = [make_manifest(**fields) for fields in written]
     for result in (*config_differences(manifests), *environment_differences(manifests)):
         message = [
             result.section,
@@ -135,8 +142,8 @@ def test_any_manifest_can_be_compared_and_shown(manifests: list[dict[str, Any]])
 
 def test_a_derived_value_is_not_a_difference() -> None:
     one, other = manifest(grubrics__device="cpu"), manifest(grubrics__device="cuda")
-    one["config"]["trainer.device"] = {"value": "cpu", "origin": "implied"}
-    other["config"]["trainer.device"] = {"value": "cuda", "origin": "default"}
+    one.config["trainer.device"] = Setting("cpu", "implied")
+    other.config["trainer.device"] = Setting("cuda", "default")
     assert [difference.key for difference in config_differences([one, other])] == ["device"]
 
 

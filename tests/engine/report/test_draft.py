@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from engine.base import jsonl
 from engine.config.config_files import packaged_configs
 from engine.report.entry import draft_entry
 from tests.engine.report.runs import log_steps, make_run
+from tests.manifests import change_manifest
 
 
 def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_paths_inside_the_project_are_relative_to_it(tmp_path: Path) -> None:
 def test_paths_outside_the_project_stay_absolute(tmp_path: Path) -> None:
     run = make_run(tmp_path, cwd=str(tmp_path / "runs"))
     config = {"trainer.default_local_dir": {"value": f"{tmp_path}/disk", "origin": "file"}}
-    jsonl.write_json(run.manifest, {**run.read_manifest(), "config": config})
+    change_manifest(run, config=config)
     assert draft_entry(run).checkpoint == f"{tmp_path}/disk: no checkpoint was written"
 
 

@@ -11,19 +11,20 @@ from scipy import stats
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
+from engine.base.typed import to_json
 from engine.logs.formats.external_run import ExternalRun, open_external
 from engine.report.compare import Comparer, Comparison, check_groups
 from engine.report.groups import find_groups, group_each, mean_curve
 from engine.report.measures import Measure
 from engine.report.run_record import RunRecord
 from engine.run.history.columns import Column
+from engine.run.manifest import FullManifest, Setting
 from engine.run.rundir import RunDir
 from tests.engine.logs.formats.samples import history, message, wandb_log
+from tests.manifests import make_manifest
 
-Manifest = dict[str, Any]
 
-
-def manifest(seed: int, changes: Mapping[str, Any] | None = None, **facts: Any) -> Manifest:
+def manifest(seed: int, changes: Mapping[str, Any] | None = None, **facts: Any) -> FullManifest:
     values = {
         "grubrics.seed": seed,
         "data.seed": seed,
@@ -32,11 +33,11 @@ def manifest(seed: int, changes: Mapping[str, Any] | None = None, **facts: Any) 
         "trainer.default_local_dir": f"checkpoints/{seed}",
         **(changes or {}),
     }
-    config = {key: {"value": value, "origin": "file"} for key, value in values.items()}
-    return {"v": 1, "kind": "grpo", "config": config, **facts}
+    config = {key: Setting(value, "file") for key, value in values.items()}
+    return make_manifest(v=1, kind="grpo", config=to_json(config), **facts)
 
 
-def members(*manifests: Manifest) -> list[tuple[int, ...]]:
+def members(*manifests: FullManifest) -> list[tuple[int, ...]]:
     ids = [f"run-{number}" for number in range(len(manifests))]
     return [group.members for group in find_groups(ids, manifests)]
 
@@ -74,7 +75,7 @@ def test_a_repetition_of_a_seed_begins_another_group() -> None:
 
 
 def test_a_run_without_a_known_configuration_is_on_its_own() -> None:
-    unknown: Manifest = {"v": 1, "kind": "grpo", "config": {}}
+    unknown = FullManifest(v=1, kind="grpo")
     assert members(unknown, unknown) == [(0,), (1,)]
 
 
@@ -97,10 +98,10 @@ def test_more_groups_than_colors_are_refused() -> None:
         check_groups(find_groups([f"run-{n}" for n in range(9)], many))
 
 
-def make_run(root: Path, name: str, contents: Manifest, reward: float) -> RunDir:
+def make_run(root: Path, name: str, contents: FullManifest, reward: float) -> RunDir:
     run = RunDir(root / name)
     run.path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, contents)
+    run.write_manifest(contents)
     for step, value in ((1, 0.0), (2, reward)):
         record = {"v": 1, "step": step, "attempt": 1, "t": 1.0, "metrics": {"reward/mean": value}}
         jsonl.append(run.train_log, record)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.report.differences import different_kinds, format_kinds, shared_metrics
+from engine.run.manifest import FullManifest
 
 
 @pytest.mark.parametrize(
@@ -18,7 +19,7 @@ from engine.report.differences import different_kinds, format_kinds, shared_metr
 def test_kinds_are_listed_only_if_they_differ(
     kinds: list[str | None], found: tuple[str, ...]
 ) -> None:
-    assert different_kinds([{"kind": kind} for kind in kinds]) == found
+    assert different_kinds([FullManifest(kind=kind) for kind in kinds]) == found
 
 
 def test_shared_metrics_are_those_that_every_run_has() -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.run.processes import Identity, identify
+from engine.run.identity import Identity
+from engine.run.processes import identify
 from engine.run.registry import ActiveRuns
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state

@@ -140,7 +140,7 @@ def test_a_run_without_a_known_kind_is_taken_for_none(tmp_path: Path, kind: str 
     assert not set(default_panels(UNKNOWN)) & {"reward", "judge", "loss"}
     assert not check_checkpoint(run).complete
     with pytest.raises(UsageError, match=f"{'kind' if kind is None else kind}.*grpo, sft"):
-        read_kind(run.read_manifest(), run.manifest)
+        read_kind(run.read_manifest().kind, run.manifest)
 
 
 def test_an_unknown_kind_in_a_config_is_refused_with_those_that_exist(tmp_path: Path) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import math
+import re
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +22,14 @@ from engine.launch.resume import starting_point
 from engine.report.entry import draft_entry, render
 from engine.run.checkpoints.disposal import own_checkpoints
 from engine.run.index import Index
-from engine.run.manifest import checked, format_changes, parent_phrase
+from engine.run.manifest import AttemptRecord, FileFacts, FullManifest, Override, Setting
 from engine.run.registry import Row, list_runs
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
 from engine.supervise.run_summary import read_summary
 from engine.supervise.stall import Supervision
+from tests.manifests import make_manifest
+from tests.paths import ROOT
 
 ANY = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -59,51 +64,49 @@ def run_with(root: Path, manifest: Any) -> RunDir:
 def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
     with tempfile.TemporaryDirectory() as folder:
         run = run_with(Path(folder), manifest)
-        result = run.read_manifest()
+        result = run.read_full_manifest()
         json.dumps(to_json(read_summary(run)), allow_nan=False)
         assert render(draft_entry(run)).replace("\n", "").isprintable()
         assert (
             len(list_runs(run.path.parent, Index(run.path.parent, Row, Path(folder, "cache")))) == 1
         )
         own_checkpoints(run, [run])
-        Supervision.from_manifest(result)
+        Supervision.of(result)
         with contextlib.suppress(UsageError):
             starting_point(run, result, RunState("failed"), None)
 
 
 @pytest.mark.long
 @given(MANIFESTS)
-def test_a_checked_manifest_is_unchanged_by_another_check(manifest: Any) -> None:
+def test_a_manifest_that_was_read_is_written_as_it_is(manifest: Any) -> None:
     if isinstance(manifest, dict):
-        assert checked(checked(manifest)) == checked(manifest)
+        read = make_manifest(**manifest)
+        assert make_manifest(**to_json(read)) == read
 
 
 def test_an_attempt_without_a_number_is_dropped() -> None:
     attempts = [{"number": 1, "argv": ["a"]}, {"argv": ["b"]}, {"number": "3"}, None]
-    assert checked({"attempts": attempts})["attempts"] == attempts[:1]
-    assert checked({"v": 1})["attempts"] == []
+    assert make_manifest(attempts=attempts).attempts == [AttemptRecord(number=1, argv=("a",))]
+    assert make_manifest(v=1).attempts == []
 
 
 def test_config_entries_without_a_value_are_dropped() -> None:
     config = {"a": {"value": "x\ny"}, "b": {"origin": "cli"}, "c": 3, "d": {"value": math.nan}}
-    assert checked({"config": config})["config"] == {
-        "a": {"value": "x\ny", "origin": ""},
-        "d": {"value": None, "origin": ""},
-    }
+    assert make_manifest(config=config).config == {"a": Setting("x\ny"), "d": Setting(None)}
 
 
 def test_display_fields_cannot_move_the_cursor() -> None:
     change = {"key": "a", "before": "\x1b[2J", "after": ["\x9b1m"], "origin": "cli"}
-    result = checked({"description": "a\x1b[2Jb", "changes": [change]})
-    assert result["description"] == "a [2Jb"
-    assert result["changes"] == [{"key": "a", "before": "[2J", "after": ["1m"], "origin": "cli"}]
+    result = make_manifest(description="a\x1b[2Jb", changes=[change])
+    assert result.description == "a [2Jb"
+    assert result.changes == [Override(key="a", before="[2J", after=["1m"], origin="cli")]
 
 
 @pytest.mark.parametrize("value", [3, {"a": 3}, {"a": {"sha256": 3}}, {"a\0": {"sha256": "x"}}])
 def test_files_have_a_path_and_a_hash(value: Any) -> None:
-    result = checked({"data": value, "recipe_file": {"b": {"sha256": "x"}}})
-    assert not result.get("data")
-    assert result["recipe_file"] == {"b": {"sha256": "x"}}
+    result = make_manifest(data=value, recipe_file={"b": {"sha256": "x"}})
+    assert not result.data
+    assert result.recipe_file == {"b": FileFacts("x")}
 
 
 @pytest.mark.parametrize(
@@ -112,23 +115,26 @@ def test_files_have_a_path_and_a_hash(value: Any) -> None:
 )
 def test_an_override_is_shown_by_its_recorded_end(end: Any, shown: str) -> None:
     change = {"key": "actor.optim.lr", "end": end, "before": 1, "after": 2, "origin": "cli"}
-    assert format_changes(checked({"changes": [change]})) == [shown]
+    assert make_manifest(changes=[change]).format_changes() == [shown]
 
 
-def test_values_nested_too_deeply_are_dropped() -> None:
+def test_values_nested_too_deeply_are_dropped(tmp_path: Path) -> None:
     manifest: Any = {}
     for _ in range(500):
         manifest = {"environment": manifest}
-    assert "environment" in checked(manifest)
-    assert json.dumps(checked(manifest)).count("environment") < 50
+    run = run_with(tmp_path, {**manifest, "config": {"a": {"value": manifest}}})
+    read = run.read_full_manifest()
+    assert read.environment
+    assert json.dumps([read.environment, read.value("a")]).count("environment") < 100
 
 
-def test_chosen_fields_are_read_without_the_others(tmp_path: Path) -> None:
+def test_the_config_is_read_apart_from_the_others(tmp_path: Path) -> None:
     run = RunDir(tmp_path)
     run.manifest.write_text('{"recipe": "night", "kind": 3, "config": {"a": {"value": 1}}}')
-    assert run.read_manifest("recipe", "kind", "created")["recipe"] == "night"
-    assert run.read_manifest("recipe", "kind")["config"] == {}
-    assert "kind" not in run.read_manifest("recipe", "kind")
+    assert run.read_manifest().recipe == "night"
+    assert run.read_manifest().kind is None
+    assert run.read_config() == {"a": Setting(1)}
+    assert run.read_full_manifest() == FullManifest(recipe="night", config={"a": Setting(1)})
 
 
 @pytest.mark.parametrize(
@@ -145,11 +151,29 @@ def test_a_checkpoint_folder_that_the_launch_chose_is_no_changed_value(
     run: str, folder: str, shown: list[str]
 ) -> None:
     change = {"key": "trainer.default_local_dir", "before": "checkpoints/a", "after": folder}
-    assert format_changes(checked({"id": run, "changes": [change]})) == shown
+    assert make_manifest(id=run, changes=[change]).format_changes() == shown
 
 
 @pytest.mark.parametrize("relation", ["fix", "remedy"])
 def test_a_run_with_a_fix_says_so_whatever_version_launched_it(relation: str) -> None:
-    manifest = checked({"parent": {"run": "a", "relation": relation}})
-    assert manifest["parent"]["relation"] == "fix"
-    assert parent_phrase(manifest) == "fix of a"
+    manifest = make_manifest(parent={"run": "a", "relation": relation})
+    assert manifest.parent is not None and manifest.parent.relation == "fix"
+    assert manifest.parent_phrase == "fix of a"
+
+
+def test_a_manifest_in_a_signature_is_a_record() -> None:
+    """A look-up by string would be checked by nobody."""
+    sources = [path for room in ("engine", "grubrics_tui") for path in ROOT.glob(f"{room}/**/*.py")]
+    assert [text for path in sources for text in _raw_manifests(path)] == []
+
+
+def _raw_manifests(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+        named = [(node.name, node.returns), *((each.arg, each.annotation) for each in arguments)]
+        for name, annotation in named:
+            kind = ast.unparse(annotation) if annotation else ""
+            if "manifest" in name and re.search(r"\b(dict|Mapping)\[str, Any", kind):
+                yield f"{path}:{node.lineno}: {name}: {kind}"

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
+from engine.run.identity import Identity
 from engine.run.marks import mark_of, new_mark, supervises
-from engine.run.processes import Identity, alive, identify, members
+from engine.run.processes import alive, identify, members
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, write_state
 from engine.supervise.reaper import find_orphans, reap

@@ -19,11 +19,13 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.run import index as index_module
 from engine.run.columns import COLUMNS, Column
+from engine.run.identity import Identity
 from engine.run.index import Index
-from engine.run.processes import Identity, identify
+from engine.run.processes import identify
 from engine.run.registry import Row, list_runs
 from engine.run.rundir import RunDir, find_run
 from engine.run.state import RunState, observed_state, write_state
+from tests.manifests import change_manifest
 
 RunIndex = Index[Row]
 
@@ -299,7 +301,7 @@ FULL = RunState(
 def make_full_run(root: Path) -> RunDir:
     run = make_run(root, "full", started=0.0)
     change = {"key": "optim.lr", "end": "lr", "before": 1e-5, "after": 3e-5, "origin": "cli"}
-    jsonl.write_json(run.manifest, {**run.read_manifest(), "created": 1.0, "changes": [change]})
+    change_manifest(run, created=1.0, changes=[change])
     metrics = {"reward/mean": 0.5, "val/reward": 0.25}
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
     write_state(run, FULL)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.typed import convert_record, to_json
-from engine.run.processes import Identity
+from engine.run.identity import Identity
 from engine.run.state import RunState, describe, observe
 
 FIELDS = RunState.__struct_fields__

@@ -42,6 +42,7 @@ from engine.supervise.queue import log_path
 from engine.supervise.ray_jobs import RayJob
 from engine.supervise.run_summary import read_summary
 from engine.supervise.stopping import stop_run
+from tests.manifests import change_manifest
 
 STRANGER, COLLEAGUE, GROUP = 54_321, 54_322, 54_399
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
@@ -203,7 +204,7 @@ def test_a_confirmation_is_valid_for_exactly_the_displayed_content(root: Path) -
     require(run, executes=True)
     write_state(run, RunState("finished"))  # Not of what a person decides about.
     require(run, executes=True)
-    jsonl.write_json(run.manifest, {**run.read_manifest(), "cwd": "/"})
+    change_manifest(run, cwd="/")
     with pytest.raises(UntrustedError, match="did not launch it here"):
         require(run, executes=True)
 

@@ -37,7 +37,7 @@ def test_a_copy_acts_on_no_job_and_no_program_of_the_original(tmp_path: Path) ->
     for index, host in enumerate(hosts):
         run = RunDir(tmp_path / f"run-{index}")
         run.attempt(1).path.mkdir(parents=True)
-        place = place_of(run, run.path)
+        place = to_json(place_of(run, run.path))
         jsonl.write_json(run.manifest, {"v": 1, "mark": "m", "folder": place, **host})
         SlurmJob("x", ()).write(run.attempt(1).path)
         copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
-from engine.run.processes import Identity, identify
+from engine.run.identity import Identity
+from engine.run.processes import identify
 from engine.run.registry import list_runs
 from engine.run.rundir import RunDir, archive_root
 from engine.run.state import RunState, write_state

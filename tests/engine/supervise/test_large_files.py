@@ -26,7 +26,7 @@ def test_a_huge_manifest_is_refused_in_one_line(run: RunDir) -> None:
         file.truncate(200 << 20)
     with pytest.raises(UsageError, match=r"manifest\.json: 200 MiB, .* at most 16"):
         find_run(run.path.parent, "one")
-    assert run.read_manifest() == {}
+    assert run.read_manifest().is_empty
 
 
 def test_the_list_keeps_little_of_long_texts(run: RunDir, tmp_path: Path) -> None:

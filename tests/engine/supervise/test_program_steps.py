@@ -11,6 +11,7 @@ import pytest
 
 from engine.run.history.train_log import Step
 from engine.run.kinds import COMMAND
+from engine.run.manifest import Manifest
 from engine.run.rundir import Attempt, RunDir
 from engine.supervise.program_steps import ProgramSteps, open_steps
 from tests.engine.logs.formats.samples import FACTORY
@@ -29,7 +30,7 @@ def follow(console: Path, written: Iterable[Step] = (), metrics: str | None = No
     """What a supervisor reads of a command's attempt; its history holds ``written``."""
     run = RunDir(console.parent)
     run.train_log.write_text("".join(f"{json.dumps(step.to_json())}\n" for step in written))
-    manifest = {"kind": COMMAND, "cwd": str(run.path), "metrics": metrics}
+    manifest = Manifest(kind=COMMAND, cwd=str(run.path), metrics=metrics)
     steps = open_steps(run, Attempt(console.parent), manifest)
     assert isinstance(steps, ProgramSteps)
     return steps

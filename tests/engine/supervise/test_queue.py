@@ -16,10 +16,13 @@ import psutil
 import pytest
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.launch.launcher import start_supervisor
 from engine.run.events import ask_stop
 from engine.run.host.gpus import Device
-from engine.run.processes import Identity, identify, members, send
+from engine.run.identity import Identity
+from engine.run.manifest import Ticket
+from engine.run.processes import identify, members, send
 from engine.run.rundir import RunDir, run_ids
 from engine.run.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.supervise import supervisor
@@ -28,7 +31,6 @@ from engine.supervise.queue import (
     QueueLog,
     QueuePlace,
     Start,
-    Ticket,
     Wait,
     end_record,
     join,
@@ -74,7 +76,7 @@ class Folder:
                 {"number": 1, "argv": [sys.executable, str(STANDIN), str(steps), *arguments]}
             ],
             "config": {"grubrics.device": {"value": device}},
-            "queue": None if at_once else Ticket(after, turn, 0, time.time()).to_json(),
+            "queue": None if at_once else to_json(Ticket(after, turn, 0, time.time())),
         }
         jsonl.write_json(run.manifest, manifest)
         write_state(run, RunState("starting" if at_once else "queued", heartbeat=time.time()))

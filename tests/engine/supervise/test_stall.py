@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.supervise.stall import StallWatch, Supervision
+from tests.manifests import make_manifest
 
 
 class Clock:
@@ -118,6 +119,6 @@ def test_steps_that_come_though_a_process_is_stopped_are_no_stall() -> None:
 def test_waiting_for_a_hanging_custom_reward_is_not_a_stall() -> None:
     keys = {"reward.custom_reward_function.path": "rw.py", "grubrics.reward_timeout_s": 120.0}
     config = {key: {"value": value} for key, value in keys.items()}
-    assert Supervision.from_manifest({"config": config}).stall_floor_s == 240.0
+    assert Supervision.of(make_manifest(config=config)).stall_floor_s == 240.0
     config["reward.custom_reward_function.path"] = {"value": None}
-    assert Supervision.from_manifest({"config": config}).stall_floor_s == 60.0
+    assert Supervision.of(make_manifest(config=config)).stall_floor_s == 60.0

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import jsonl
 from engine.base.files import fingerprints
 from engine.config.frozen import pinned_config
 from engine.config.places import data_files
+from engine.run.manifest import FileFacts, FullManifest, Setting
 from engine.run.rundir import RunDir
 from tests.engine.checks.project import QWEN2, Project, make_project
 from tests.paths import ROOT
@@ -97,12 +97,12 @@ def test_diagnose_names_what_was_not_read(project: Project, reason: str, program
     run = RunDir(project.root / "runs" / "r")
     run.path.mkdir(parents=True)
     entries = {
-        key: {"value": value, "origin": config.origins.get(key, "default")}
+        key: Setting(value, config.origins.get(key, "default"))
         for key, value in config.values.items()
     }
     run.config.write_text(pinned_config(entries))
-    data = {name: {"sha256": digest} for name, digest in fingerprints(data_files(config)).items()}
-    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "config": entries, "data": data})
+    data = {name: FileFacts(digest) for name, digest in fingerprints(data_files(config)).items()}
+    run.write_manifest(FullManifest(v=1, kind="grpo", config=entries, data=data))
     done = program("diagnose", "r")
     assert (done.returncode, done.stdout.startswith("error")) == (0, False), done
     assert f"not read: {reason}" in done.stderr

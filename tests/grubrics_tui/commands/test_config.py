@@ -65,8 +65,8 @@ def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:
     contents = manifest(plan(config, "try", tmp_path))
     run = RunDir(tmp_path / "try")
     run.path.mkdir()
-    jsonl.write_json(run.manifest, contents)
-    run.config.write_text(pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    run.config.write_text(pinned_config(contents.config))
     values = json.loads(told("try", "--json", runs=tmp_path))["values"]
     read = jsonl.read_json(run.manifest)
     assert read is not None and values == read["config"]

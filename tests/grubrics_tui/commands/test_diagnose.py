@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.run.finding import Change, Finding, Fix, Severity
 from grubrics_tui.cli import app
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.manifests import change_manifest
 
 Call = Callable[..., tuple[int, str]]
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
@@ -58,8 +58,7 @@ def test_of_a_command_no_fix_can_be_applied(tmp_path: Path) -> None:
     sample.print(OOM.encode())
     sample.say("failed", reason="exit code 1")
     assert "apply a fix:" in diagnosed(sample)
-    manifest = sample.run.read_manifest()
-    jsonl.write_json(sample.run.manifest, {**manifest, "kind": "command"})
+    change_manifest(sample.run, kind="command")
     assert "apply a fix:" not in diagnosed(sample)
 
 

@@ -147,8 +147,8 @@ def test_a_run_is_estimated_with_the_config_it_was_launched_with() -> None:
     planned = plan(config, "night", Path("runs"))
     run, contents = RunDir(planned.directory), manifest(planned)
     run.path.mkdir(parents=True)
-    run.manifest.write_text(json.dumps(contents))
-    run.config.write_text(pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    run.config.write_text(pinned_config(contents.config))
     of_run, of_config = (
         json.loads(estimate(*what, "--gpu-memory", "80", "--json").output)
         for what in (["runs/night"], ["verl_grpo", "data.train_batch_size=16"])
@@ -176,7 +176,7 @@ def test_the_arithmetic_of_the_judge_adds_up() -> None:
     config = load_config("verl_grpo", offline, {})
     run = RunDir(Path("runs/night"))
     run.path.mkdir(parents=True)
-    run.manifest.write_text(json.dumps(manifest(plan(config, "other", Path("runs")))))
+    run.write_manifest(manifest(plan(config, "other", Path("runs"))))
     write_state(run, RunState("finished", started=1.0, ended=2.0))
     metrics = {"judge_api_latency_s": 2.72e-5, "judge/calls": 48}
     jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "t": 1.0, "metrics": metrics})
@@ -200,7 +200,7 @@ def test_an_unknown_duration_comes_with_the_launch_that_measures_it() -> None:
     assert config.get("data.train_batch_size") == 8
     run = RunDir(Path("runs/short"))
     run.path.mkdir(parents=True)
-    run.manifest.write_text(json.dumps(manifest(plan(config, "other", Path("runs")))))
+    run.write_manifest(manifest(plan(config, "other", Path("runs"))))
     write_state(run, RunState("finished", started=1.0, ended=2.0))
     for step in range(1, config.get("trainer.total_training_steps") + 1):
         line = {"v": 1, "step": step, "attempt": 1, "t": step, "metrics": {"timing_s/step": 2.0}}
@@ -217,8 +217,8 @@ def test_an_unknown_duration_of_a_run_is_measured_by_launching_it_again() -> Non
     contents = manifest(plan(load_config("verl_grpo", files, {}), "night", Path("runs")))
     run = RunDir(Path("runs/night"))
     run.path.mkdir(parents=True)
-    run.manifest.write_text(json.dumps(contents))
-    run.config.write_text(pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    run.config.write_text(pinned_config(contents.config))
     text = estimate("night", "data.train_batch_size=8").output
     command = "launch --from night data.train_batch_size=8 trainer.total_training_steps=5"
     assert f"grubrics-tui {command}" in text

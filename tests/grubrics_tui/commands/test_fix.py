@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import jsonl
 from engine.run.rundir import RunDir
 from engine.run.trust import vouch
 from tests.grubrics_tui.sample_run import OOM, SampleRun
+from tests.manifests import change_manifest
 
 pytestmark = pytest.mark.waits
 
@@ -107,7 +107,7 @@ def test_a_dry_run_names_the_new_run_its_weights_and_the_preflight(
 def test_a_dry_run_refuses_what_the_launch_refuses(
     fixable: RunDir, runs: Path, call: Call, dry: tuple[str, ...]
 ) -> None:
-    jsonl.write_json(fixable.manifest, {**fixable.read_manifest(), "cwd": "/elsewhere"})
+    change_manifest(fixable, cwd="/elsewhere")
     vouch(fixable)
     code, said = call("fix", "grpo-fail", "--runs", str(runs), *dry)
     assert code == 2

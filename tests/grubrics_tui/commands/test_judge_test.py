@@ -46,8 +46,8 @@ def run_with(*overrides: str) -> RunDir:
     planned = plan(config, "night", Path("runs"))
     run, contents = RunDir(planned.directory), manifest(planned)
     run.path.mkdir(parents=True)
-    run.manifest.write_text(json.dumps(contents))
-    run.config.write_text(pinned_config(contents["config"]))
+    run.write_manifest(contents)
+    run.config.write_text(pinned_config(contents.config))
     vouch(run)
     return run
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from typer.testing import CliRunner
 
 from engine.base import files, jsonl
@@ -51,8 +52,8 @@ def launched(project: Project, kind: str, state: RunState, *steps: int, total: i
     run = RunDir(project.root / "runs" / "mine")
     contents = manifest(plan(project.config(kind), "mine", project.root / "runs"))
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {**contents, "total_steps": total})
-    files.write_atomic(run.config, pinned_config(contents["config"]))
+    run.write_manifest(structs.replace(contents, total_steps=total))
+    files.write_atomic(run.config, pinned_config(contents.config))
     vouch(run)
     claim(run)
     run.attempt(1).console.write_text("Traceback\nKeyError: 'a'\n")

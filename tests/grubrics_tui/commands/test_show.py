@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from engine.base import jsonl
 from engine.run.rundir import RunDir
 from engine.run.trust import vouch
 from grubrics_tui.cli import app
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.manifests import change_manifest
 
 
 def told(*arguments: str, runs: Path) -> str:
@@ -39,7 +40,7 @@ def test_an_override_that_says_what_the_file_says_is_no_change(run: SampleRun, r
         {"key": "data.seed", "before": 1, "after": 1, "origin": "cli"},
         {"key": "judge.model", "before": "a", "after": "b", "origin": "cli"},
     ]
-    jsonl.write_json(run.run.manifest, {**run.run.read_manifest(), "changes": changes})
+    change_manifest(run.run, changes=changes)
     vouch(run.run)
     text = told("show", "grpo-night", runs=runs)
     assert re.findall(r"(?m)^override +(.*)$", text) == ["judge.model: a -> b (cli)"]
@@ -56,7 +57,7 @@ def test_a_run_that_logs_to_w_and_b_has_its_url(run: SampleRun, runs: Path) -> N
 
 def test_a_command_of_several_lines_can_be_copied(run: SampleRun, runs: Path) -> None:
     argv = ["sh", "-c", "for x in 1 2\ndo\n    echo  $x\ndone"]
-    jsonl.write_json(run.run.manifest, {**run.run.read_manifest(), "argv": argv})
+    change_manifest(run.run, argv=argv)
     vouch(run.run)
     (line,) = re.findall(r"(?m)^command +(.*)$", told("show", "grpo-night", runs=runs))
     assert subprocess.run(["bash", "-c", line], capture_output=True).stdout == b"1\n2\n"
@@ -64,9 +65,9 @@ def test_a_command_of_several_lines_can_be_copied(run: SampleRun, runs: Path) ->
 
 
 def test_a_resumed_run_began_when_its_first_attempt_did(run: SampleRun, runs: Path) -> None:
-    manifest = run.run.read_manifest()
-    attempts = [*manifest["attempts"], {**manifest["attempts"][0], "number": 2, "started": 2e9}]
-    jsonl.write_json(run.run.manifest, {**manifest, "attempts": attempts})
+    manifest = run.run.read_full_manifest()
+    resumed = replace(manifest.attempts[0], number=2, started=2e9)
+    run.run.write_manifest(replace(manifest, attempts=[*manifest.attempts, resumed]))
     vouch(run.run)
     run.say("finished", attempt=2, started=1e9 + 500, ended=1e9 + 560, ran_before=40, began=1e9)
     text = told("show", "grpo-night", runs=runs)

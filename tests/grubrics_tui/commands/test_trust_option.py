@@ -12,6 +12,7 @@ from engine.base import files, jsonl
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
 from grubrics_tui.cli import app
+from tests.manifests import change_manifest
 
 CONFIG = {"judge.base_url": {"value": "http://evil.example/v1", "origin": "file"}}
 
@@ -90,7 +91,7 @@ def test_with_trust_it_is_done_and_remembered(run: RunDir) -> None:
     assert invoke(run, ["tag", "package", "x", "--trust"])[0] == 0
     assert invoke(run, ["stop", "package"])[0] == 0
     attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id; id"]}
-    jsonl.write_json(run.manifest, {**run.read_manifest(), "attempts": [attempt]})
+    change_manifest(run, attempts=[attempt])
     assert invoke(run, ["tag", "package", "y"])[0] != 0
 
 

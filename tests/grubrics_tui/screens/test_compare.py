@@ -26,6 +26,7 @@ from tests.grubrics_tui.conftest import Call
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, cli_output, running
 from tests.grubrics_tui.plain_picture import plain
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.manifests import change_manifest
 
 pytestmark = pytest.mark.waits
 
@@ -163,7 +164,7 @@ async def test_values_wider_than_the_screen_are_scrolled_and_short_ones_stay(
 
 def shell(sample: SampleRun, **variables: str) -> None:
     environment = {"environment": {"variables": variables}}
-    jsonl.write_json(sample.run.manifest, {**sample.run.read_manifest(), **environment})
+    change_manifest(sample.run, **environment)
     vouch(sample.run)
 
 

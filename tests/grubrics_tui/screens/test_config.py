@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import jsonl
 from engine.logs.formats.external_run import open_external
 from engine.run.rundir import RunDir
 from engine.run.trust import vouch
@@ -16,6 +15,7 @@ from tests.engine.logs.formats.samples import message, wandb_log
 from tests.grubrics_tui.every_screen import arrive
 from tests.grubrics_tui.pilots import SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.manifests import change_manifest
 
 pytestmark = pytest.mark.waits
 
@@ -30,8 +30,7 @@ CHANGES = [{"key": "actor.optim.lr", "before": 0.0002, "after": 0.02, "origin": 
 @pytest.fixture
 def hot(run: SampleRun) -> RunDir:
     """A run with a changed learning rate."""
-    manifest = run.run.read_manifest() | {"config": CONFIG, "changes": CHANGES, "recipe": "tiny"}
-    jsonl.write_json(run.run.manifest, manifest)
+    change_manifest(run.run, config=CONFIG, changes=CHANGES, recipe="tiny")
     vouch(run.run)
     return run.run
 
@@ -123,7 +122,7 @@ async def test_a_value_is_shown_with_what_its_key_means_and_takes(
     run: SampleRun, runs: Path
 ) -> None:
     config = {"algorithm.gamma": {"value": 0.9, "origin": "cli"}}
-    jsonl.write_json(run.run.manifest, run.run.read_manifest() | {"config": config})
+    change_manifest(run.run, config=config)
     vouch(run.run)
     async with running(runs, SMALL) as driver:
         await open_config(driver, run.run)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.launch.rerun import check_rerun, config_of, launch_rerun
 from engine.logs.formats.external_run import open_external
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity, launchable
+from engine.run.manifest import Parent
 from engine.run.rundir import RunDir
 from engine.run.trust import vouch
 from grubrics_tui.screens.dialogs.change_runs import reproduce_dialog
@@ -27,6 +27,7 @@ from grubrics_tui.settings.settings import Loaded, Settings
 from tests.engine.run.history.rollout_files import write_step
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import KEY, OOM, SampleRun
+from tests.manifests import change_config, change_manifest
 
 pytestmark = pytest.mark.waits
 
@@ -91,7 +92,7 @@ async def test_rollouts_are_not_offered_where_the_evidence_has_none(
 @pytest.mark.thorough
 async def test_j_and_k_choose_a_finding(unhealthy: SampleRun, runs: Path) -> None:
     unhealthy.print(*[KEY] * 3)
-    jsonl.write_json(unhealthy.run.manifest, _with_rate(unhealthy.run, 0.5))
+    _set_rate(unhealthy.run, 0.5)
     vouch(unhealthy.run)
     async with running(runs) as driver:
         await findings(driver, unhealthy.run, TITLE, "2.00 GiB")
@@ -104,9 +105,9 @@ async def test_j_and_k_choose_a_finding(unhealthy: SampleRun, runs: Path) -> Non
         await driver.shows(listed.id)
 
 
-def _with_rate(run: RunDir, rate: float) -> dict[str, Any]:
+def _set_rate(run: RunDir, rate: float) -> None:
     config = {"actor_rollout_ref.actor.optim.lr": {"value": rate, "origin": "cli"}}
-    return {**run.read_manifest(), "config": config}
+    change_manifest(run, config=config)
 
 
 async def test_enter_opens_the_log_at_the_line_that_tells_it(
@@ -172,7 +173,7 @@ async def test_a_log_from_elsewhere_has_findings_and_nothing_to_launch(
 async def test_a_finding_that_only_numbers_tell_offers_no_line(
     unhealthy: SampleRun, runs: Path
 ) -> None:
-    jsonl.write_json(unhealthy.run.manifest, _with_rate(unhealthy.run, 0.5))
+    _set_rate(unhealthy.run, 0.5)
     vouch(unhealthy.run)
     async with running(runs) as driver:
         await findings(driver, unhealthy.run, TITLE)
@@ -202,10 +203,10 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
         await driver.shows("grpo-fail-fix")
-    derived = RunDir(runs / "grpo-fail-fix").read_manifest()
-    assert derived["parent"] == {"run": "grpo-fail", "relation": "fix"}
+    derived = RunDir(runs / "grpo-fail-fix").read_full_manifest()
+    assert derived.parent == Parent("grpo-fail", "fix")
     key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
-    assert derived["config"][key]["value"] == 1
+    assert derived.value(key) == 1
 
 
 @pytest.mark.thorough
@@ -260,8 +261,7 @@ async def test_the_repro_is_shown_before_it_is_launched(fixable: RunDir, runs: P
 async def test_a_run_without_its_config_says_why_there_is_no_repro(
     unhealthy: SampleRun, runs: Path
 ) -> None:
-    manifest = {k: v for k, v in unhealthy.run.read_manifest().items() if k != "cwd"}
-    jsonl.write_json(unhealthy.run.manifest, manifest)
+    change_manifest(unhealthy.run, cwd=None)
     vouch(unhealthy.run)
     async with running(runs) as driver:
         await findings(driver, unhealthy.run, TITLE)
@@ -337,7 +337,8 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
 async def test_fixes_have_the_numbers_that_the_command_takes(
     fixable: RunDir, runs: Path, call: Call
 ) -> None:
-    jsonl.write_json(fixable.manifest, _unhealthy_rate(fixable))
+    rate = {"value": 0.5, "origin": "cli"}
+    change_config(fixable, **{"actor_rollout_ref.actor.optim.lr": rate})
     vouch(fixable)
     output = call("diagnose", fixable.id, "--runs", str(runs))[1]
     number = (
@@ -356,12 +357,6 @@ async def test_fixes_have_the_numbers_that_the_command_takes(
         await driver.shows(f"{number}  Set the learning rate to")
         await driver.press("a")
         await driver.shows(f"apply fix {number}")
-
-
-def _unhealthy_rate(run: RunDir) -> dict[str, Any]:
-    manifest = run.read_manifest()
-    manifest["config"]["actor_rollout_ref.actor.optim.lr"] = {"value": 0.5, "origin": "cli"}
-    return manifest
 
 
 @pytest.mark.thorough

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from engine.base import jsonl
 from engine.base.follow import Cancelled
 from engine.run.history.reward_records import Split
 from engine.run.history.rollouts import RolloutStore, StepRollouts
@@ -32,6 +31,7 @@ from tests.engine.run.history.rollout_files import (
 )
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.manifests import change_config
 
 pytestmark = pytest.mark.waits
 
@@ -44,10 +44,8 @@ WEIGHTS = {"lambda_len": 0.1, "lambda_info": 0.3, "lambda_defense": 0.3}
 @pytest.fixture
 def answered(run: SampleRun) -> SampleRun:
     """Steps 1 and 2; in step 2 one group with a spread and a failure, one without a spread."""
-    manifest = run.run.read_manifest()
     weights = {f"reward_config.{key}": {"value": value} for key, value in WEIGHTS.items()}
-    manifest["config"] |= {"algorithm.adv_estimator": {"value": "grpo"}, **weights}
-    jsonl.write_json(run.run.manifest, manifest)
+    change_config(run.run, **{"algorithm.adv_estimator": {"value": "grpo"}, **weights})
     vouch(run.run)
     attempt = run.run.attempt(1).path
     write_step(attempt, 1, {"early": [0.1, 0.2]})

@@ -27,6 +27,7 @@ from tests.engine.supervise.kept_runs import make_trained
 from tests.grubrics_tui.pilots import SMALL, running
 from tests.grubrics_tui.plain_picture import plain
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.manifests import change_manifest
 
 OUT_OF_MEMORY = "exit code 1 at step 3 of 40: OutOfMemoryError: " + "tried to allocate; " * 8
 
@@ -315,13 +316,12 @@ async def test_checkpoints_go_with_the_run_by_a_key_of_their_own(runs: Path) -> 
 
 
 def save_checkpoint(sample: SampleRun) -> Path:
-    manifest = {**sample.run.read_manifest(), "checkpoint_dir": "saved"}
-    jsonl.write_json(sample.run.manifest, manifest)
+    change_manifest(sample.run, checkpoint_dir="saved")
     vouch(sample.run)
     folder = sample.run.path.parent / "saved"
     (folder / "global_step_3").mkdir(parents=True)
     (folder / "global_step_3" / "model.pt").write_bytes(bytes(3 * 2**20))
-    jsonl.write_json(folder / STAMP, to_json(Stamp.of(sample.run, manifest)))
+    jsonl.write_json(folder / STAMP, to_json(Stamp.of(sample.run, sample.run.read_manifest())))
     return folder
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from engine.base import jsonl
 from engine.run.events import pending_stop
 from engine.run.trust import objection
 from grubrics_tui.settings.settings import Loaded, Settings
 from tests.grubrics_tui.pilots import running
 from tests.grubrics_tui.sample_run import SampleRun
+from tests.manifests import change_manifest
 
 
 async def test_a_run_that_others_may_write_is_stopped_only_when_trusted(
@@ -46,9 +46,8 @@ async def test_a_run_from_elsewhere_is_resumed_only_when_trusted(runs: Path) -> 
     sample = SampleRun.create(runs, "old")
     sample.say("failed", reason="exit code 1")
     (sample.run.path / "launch_proof.json").unlink(missing_ok=True)
-    manifest = sample.run.read_manifest()
     attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id"]}
-    jsonl.write_json(sample.run.manifest, {**manifest, "attempts": [attempt], "cwd": "/"})
+    change_manifest(sample.run, attempts=[attempt], cwd="/")
     async with running(runs) as driver:
         await driver.press("r", "R")
         await driver.shows("Trust run '")

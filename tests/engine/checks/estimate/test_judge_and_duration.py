@@ -45,7 +45,7 @@ def ran(
     """A finished run of a config with these metrics in its steps, one every ten seconds."""
     run = RunDir(project.root / "runs" / name)
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, manifest(plan(config, "other", project.root / "runs")))
+    run.write_manifest(manifest(plan(config, "other", project.root / "runs")))
     for number, metrics in enumerate(steps, 1):
         line = {"v": 1, "step": number, "attempt": 1, "t": 100.0 + 10 * number, "metrics": metrics}
         jsonl.append(run.train_log, line)

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.launch.pipelines.record import PlannedStage, Record, starts_of
 from engine.launch.pipelines.stages import KINDS, Stage
 from engine.run.rundir import RunDir
+from tests.manifests import make_manifest
 
 RECORD = Record(
     "small",
@@ -21,6 +23,8 @@ RECORD = Record(
     ),
 )
 
+WRITTEN = to_json(RECORD.to_record())
+
 
 def write_start(root: Path, name: str, created: float, record: dict[str, Any]) -> None:
     run = RunDir(root / name)
@@ -29,7 +33,7 @@ def write_start(root: Path, name: str, created: float, record: dict[str, Any]) -
 
 
 def test_a_record_is_read_as_it_was_written() -> None:
-    assert Record.from_manifest({"pipeline": RECORD.to_json()}) == RECORD
+    assert Record.of(make_manifest(pipeline=WRITTEN)) == RECORD
     assert (RECORD.count, RECORD.run_of("sft"), RECORD.run_of("grpo")) == (1, "small-sft", None)
 
 
@@ -38,12 +42,12 @@ def test_a_record_is_read_as_it_was_written() -> None:
     [{"stages": []}, {"stages": [1]}, {"stages": [{"name": "x"}]}, {"name": None}, {"file": ""}],
 )
 def test_a_damaged_record_is_none(change: dict[str, Any]) -> None:
-    assert Record.from_manifest({"pipeline": {**RECORD.to_json(), **change}}) is None
-    assert Record.from_manifest({"pipeline": "small"}) is None
+    assert Record.of(make_manifest(pipeline={**WRITTEN, **change})) is None
+    assert Record.of(make_manifest(pipeline="small")) is None
 
 
 def test_the_newest_start_of_this_pipeline_is_the_first(tmp_path: Path) -> None:
-    record = RECORD.to_json()
+    record = WRITTEN
     write_start(tmp_path, "small", 1.0, record)
     write_start(tmp_path, "small-2", 2.0, record)
     write_start(tmp_path, "small-3", 3.0, {**record, "name": "small-3"})

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -181,8 +182,8 @@ def test_no_run_is_launched_after_the_data_has_changed(
     data = tmp_path / "val.parquet"
     data.write_text("before")
     run = make_run(tmp_path, job("base", 1), FINISHED)
-    manifest = {**run.read_manifest(), "cwd": str(tmp_path)}
-    jsonl.write_json(run.manifest, {**manifest, "data": {data.name: fingerprint(data)}})
+    facts = {data.name: fingerprint(data)}
+    run.write_manifest(structs.replace(run.read_full_manifest(), cwd=str(tmp_path), data=facts))
     data.write_text("after")
     reports: list[str] = []
     run_plan(PLAN, tmp_path, report=reports.append)

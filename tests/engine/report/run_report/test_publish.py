@@ -17,6 +17,7 @@ from engine.report.run_report.charts import draw_file
 from engine.report.run_report.pages import render_html, render_markdown, render_short
 from engine.report.run_report.publish import Publisher, published_value
 from engine.run.finding import Finding, Severity
+from engine.run.manifest import Manifest
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
 from tests.engine.base.test_masking import IN_CONTEXT, SHAPES
@@ -146,7 +147,7 @@ def test_paths_are_relative_to_the_project(tmp_path: Path) -> None:
 
 def test_a_home_is_written_as_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    publisher = Publisher.of([{"cwd": f"{tmp_path}/project"}])
+    publisher = Publisher.of([Manifest(cwd=f"{tmp_path}/project")])
     assert publisher.text(f"{tmp_path}/project/x and {tmp_path}/y") == "x and ~/y"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.base import jsonl
 from engine.run.checkpoints.find import (
@@ -24,6 +25,7 @@ from engine.run.state import RunState, write_state
 from tests.engine.report.runs import CREATED, make_run
 from tests.engine.run.checkpoints import checkpoint_files
 from tests.engine.run.checkpoints.checkpoint_files import grpo_files
+from tests.manifests import change_config
 
 
 def just_ended(root: Path, kind: str = "grpo", **manifest: Any) -> RunDir:
@@ -172,7 +174,7 @@ def test_after_a_relaunch_the_report_says_where_the_checkpoints_went(tmp_path: P
     checkpoint_files.save(tmp_path / "checkpoints", 20)
     later = RunDir(tmp_path / "runs" / "again")
     later.path.mkdir()
-    jsonl.write_json(later.manifest, {**run.read_manifest(), "id": "again", "created": CREATED + 9})
+    later.write_manifest(replace(run.read_full_manifest(), id="again", created=CREATED + 9))
     claim(later)
     place, report = tmp_path / "checkpoints" / "replaced-by-again-1", check_checkpoint(run)
     assert report.moved == place
@@ -186,9 +188,7 @@ def test_after_a_relaunch_the_report_says_where_the_checkpoints_went(tmp_path: P
 
 def test_a_step_whose_parameters_the_trainer_deleted_was_rotated_away(tmp_path: Path) -> None:
     run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
-    manifest = run.read_manifest()
-    manifest["config"]["trainer.max_actor_ckpt_to_keep"] = {"value": 1, "origin": "file"}
-    jsonl.write_json(run.manifest, manifest)
+    change_config(run, **{"trainer.max_actor_ckpt_to_keep": {"value": 1, "origin": "file"}})
     claim(run)
     checkpoint_files.save(tmp_path / "checkpoints", 10, 20)
     shutil.rmtree(tmp_path / "checkpoints/global_step_10/actor")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -20,6 +20,7 @@ from engine.run.checkpoints.ownership import (
     read_stamp,
 )
 from engine.run.checkpoints.step_folders import complete_steps, tracked_step
+from engine.run.manifest import AttemptRecord
 from engine.run.processes import identify
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_state
@@ -46,10 +47,10 @@ def make(root: Path, name: str, fingerprint: str = "f", **config: str) -> RunDir
 
 def go_on(run: RunDir, step: int) -> None:
     """A second attempt that goes on from ``step``."""
-    manifest = run.read_manifest()
-    folder = Path(manifest["cwd"], "checkpoints", f"global_step_{step}")
-    attempt: dict[str, Any] = {"number": 2, "from_step": step, "from": str(folder)}
-    jsonl.write_json(run.manifest, {**manifest, "attempts": [*manifest["attempts"], attempt]})
+    manifest = run.read_full_manifest()
+    folder = manifest.working_folder / "checkpoints" / f"global_step_{step}"
+    attempt = AttemptRecord(number=2, from_step=step, from_=str(folder))
+    run.write_manifest(replace(manifest, attempts=[*manifest.attempts, attempt]))
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_steps_that_came_from_elsewhere_are_not_known(tmp_path: Path) -> None:
     contents = {"id": "one", "created": 1.0, "cwd": str(tmp_path), "checkpoint_dir": "ck"}
     attempt = {"number": 1, "from": str(folder / "global_step_3"), "from_step": 3}
     jsonl.write_json(run.manifest, {**contents, "attempts": [attempt]})
-    assert loaded_checkpoint(run.read_manifest()) == folder / "global_step_3"
+    assert loaded_checkpoint(run.read_full_manifest()) == folder / "global_step_3"
     claim(run)
     (folder / "global_step_4").mkdir()
     assert not is_known(folder / "global_step_3")

@@ -19,6 +19,7 @@ from engine.run.host.environment import (
     git_snapshot,
     hardware_snapshot,
 )
+from engine.run.manifest import FileFacts
 
 SECRET = "sk-abcdefghijklmnopqrstuvwxa1b2"
 
@@ -90,9 +91,9 @@ def test_data_files_are_fingerprinted_with_their_rows(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text('{"a": 1}\n\n{"a": 2}\n')
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "torn.parquet").write_text("hello")
-    rows = {path.name: fingerprint(path)["rows"] for path in tmp_path.iterdir()}
+    rows = {path.name: fingerprint(path).rows for path in tmp_path.iterdir()}
     assert rows == {"train.parquet": 3, "train.jsonl": 2, "notes.txt": None, "torn.parquet": None}
-    hello = {"sha256": hashlib.sha256(b"hello").hexdigest(), "bytes": 5, "rows": None}
+    hello = FileFacts(hashlib.sha256(b"hello").hexdigest(), bytes=5)
     assert fingerprint(tmp_path / "notes.txt") == hello
 
 

@@ -14,8 +14,9 @@ from typing import Any
 from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
 from engine.run.history.train_log import read_steps
+from engine.run.identity import Identity
 from engine.run.marks import new_mark
-from engine.run.processes import Identity, end_members, send
+from engine.run.processes import end_members, send
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.run.trust import vouch

@@ -143,7 +143,7 @@ def test_a_launch_on_a_nearly_full_disk_is_whole_or_nothing(
         assert left == []
     else:
         assert left == [plan.directory]
-        assert RunDir(plan.directory).read_manifest()["id"] == "new"
+        assert RunDir(plan.directory).read_manifest().id == "new"
         assert ended(RunDir(plan.directory)).state in ("failed", "finished")
 
 

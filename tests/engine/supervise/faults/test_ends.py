@@ -7,10 +7,11 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.launch.launcher import start_supervisor
+from engine.run.manifest import AttemptRecord
 from engine.run.processes import members, send
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import vouch
@@ -114,9 +115,9 @@ def test_a_frozen_trainer_can_be_stopped(stage: Stage) -> None:
 
 def test_a_command_that_does_not_exist_fails_and_keeps_the_state(stage: Stage) -> None:
     run = stage.prepare()
-    manifest = run.read_manifest()
-    attempts = [*manifest["attempts"], {"number": 2, "argv": ["/no/such/trainer"]}]
-    jsonl.write_json(run.manifest, {**manifest, "attempts": attempts})
+    manifest = run.read_full_manifest()
+    attempts = [*manifest.attempts, AttemptRecord(number=2, argv=("/no/such/trainer",))]
+    run.write_manifest(replace(manifest, attempts=attempts))
     vouch(run)
     write_state(run, RunState("starting", attempt=2, step=2, total_steps=3))
     start_supervisor(run)

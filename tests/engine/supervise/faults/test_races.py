@@ -102,7 +102,7 @@ def test_exactly_one_of_simultaneous_resumes_succeeds(project: Path, stage: Stag
     )
     go_on(run, attempt=2)
     assert ended(run).attempt == 2
-    assert [attempt["number"] for attempt in run.read_manifest()["attempts"]] == [1, 2]
+    assert [attempt.number for attempt in run.read_manifest().attempts] == [1, 2]
     assert len(events(run, "resume")) == 1
 
 

@@ -118,4 +118,4 @@ def test_a_running_run_is_not_resumed(stage: Stage) -> None:
     run = stage.long()
     with pytest.raises(UsageError, match=r"still active \(.*\)"):
         resume(run)
-    assert len(run.read_manifest()["attempts"]) == 1
+    assert len(run.read_manifest().attempts) == 1
