@@ -24,13 +24,19 @@ def table_lines(form: Form, names: Sequence[str], rows: Iterable[Row]) -> Iterat
     return _FORMS[form](names, (list(map(format_cell, row)) for row in rows))
 
 
-def aligned_lines(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table in columns, for a terminal; all but the first are aligned right."""
-    cells = [list(names), *map(list, rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for first, *others in cells:
-        padded = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        yield "  ".join([first.ljust(widths[0]), *padded]).rstrip()
+def aligned_lines(
+    rows: Iterable[Sequence[str]], *, numbers: bool = False, indent: str = ""
+) -> Iterator[str]:
+    """The lines of a table in columns, for a terminal. The first row has the heads.
+
+    Of ``numbers``, all columns but the first are aligned right.
+    """
+    table = list(rows)
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for first, *others in table:
+        pad = str.rjust if numbers else str.ljust
+        cells = (pad(cell, width) for cell, width in zip(others, widths[1:], strict=True))
+        yield f"{indent}{'  '.join([first.ljust(widths[0]), *cells])}".rstrip()
 
 
 def format_cell(value: Any) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_number
+from engine.base.tables import aligned_lines
 from engine.run.rundir import runs_root
 from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
@@ -145,7 +146,7 @@ def _summary(comparison: Comparison) -> Iterable[str]:
     yield f"Results ({ends}; deltas to {baseline} in parentheses)"
     rows = [["", *comparison.names]]
     rows += [[row.name, *_results(row, comparison.baseline)] for row in comparison.summary]
-    yield from _aligned(rows)
+    yield from aligned_lines(rows, indent="  ")
     yield (
         "  ± half of the 95% interval over the seeds; * better than all others at 95%"
         if comparison.has_intervals
@@ -182,7 +183,7 @@ def _differences(comparison: Comparison) -> Iterable[str]:
             continue
         yield f"\n{title}"
         rows = [[difference.name, *_cells(difference)] for difference in group]
-        yield from _aligned([["", *comparison.names], *rows])
+        yield from aligned_lines([["", *comparison.names], *rows], indent="  ")
     if hidden := len(comparison.environment) - len(relevant):
         count = format_count(hidden, "difference")
         yield f"\nshell: {count} without effect on training (see --json)"
@@ -209,14 +210,7 @@ def _curves(comparison: Comparison, curves: dict[str, Any]) -> Iterable[str]:
         for number, step in enumerate(curve["steps"]):
             values = [column[number] for column in columns]
             rows.append([str(step), *map(format_number, values)])
-        yield from _aligned(rows)
-
-
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (text.ljust(width) for text, width in zip(row, widths, strict=True))
-        yield f"  {'  '.join(cells)}".rstrip()
+        yield from aligned_lines(rows, indent="  ")
 
 
 COMMAND = Command(compare, Task.MEASURE)

@@ -11,6 +11,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_seconds
+from engine.base.tables import aligned_lines
 from engine.base.text import format_command
 from engine.run.rundir import RunDir, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
@@ -251,23 +252,15 @@ def _duration(estimate: Estimate, config: Config, run: RunDir | None) -> Iterato
 
 
 def _measured(measured: Sequence[Measured]) -> Iterator[str]:
-    from engine.base.tables import aligned_lines
-
     if not measured:
         return
-    rows = [
-        (
-            each.name,
-            _amount(each.estimate, each.unit),
-            _amount(each.measured, each.unit),
-            f"{each.error:+.0%}"
-            if each.error is not None
-            else ("-" if each.is_partial else "unknown"),
-        )
-        for each in measured
-    ]
+    rows = [["measured in this run", "estimate", "measured", "error"]]
+    for each in measured:
+        amounts = (_amount(value, each.unit) for value in (each.estimate, each.measured))
+        unknown = "-" if each.is_partial else "unknown"
+        rows.append([each.name, *amounts, unknown if each.error is None else f"{each.error:+.0%}"])
     yield ""
-    yield from aligned_lines(("measured in this run", "estimate", "measured", "error"), rows)
+    yield from aligned_lines(rows, numbers=True)
     yield from (f"  {each.name}: {each.note}" for each in measured if each.note)
 
 

@@ -14,6 +14,7 @@ import typer
 
 from engine.base.errors import UsageError, nearest, unknown_name
 from engine.base.secret_shapes import is_secret_name, mask
+from engine.base.tables import aligned_lines
 from engine.config.env_file import load_env_file, set_variable, unset_variable
 from grubrics_tui.commands.shared import Command, Task, argument, flag, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, say, warn
@@ -69,16 +70,13 @@ def _list(as_json: bool) -> None:
 
 
 def _format(variables: Sequence[Variable]) -> str:
-    longest = max(len(variable.name) for variable in variables)
-    places = [variable.origin or "not set" for variable in variables]
-    width = max(map(len, places))
     rows = []
-    for variable, place in zip(variables, places, strict=True):
-        value = variable.value or ""
-        note = f" ({variable.note})" if variable.note else ""
-        row = f"{variable.name:<{longest}}  {place:<{width}}  {value:<12}  {variable.purpose}{note}"
-        rows.append(row)
-    return "\n".join([*rows, "", "store one in .env: grubrics-tui keys set NAME"])
+    for variable in variables:
+        value, note = variable.value or "", f" ({variable.note})" if variable.note else ""
+        place = variable.origin or "not set"
+        rows.append((variable.name, place, f"{value:<12}", f"{variable.purpose}{note}"))
+    lines = aligned_lines(rows)
+    return "\n".join([*lines, "", "store one in .env: grubrics-tui keys set NAME"])
 
 
 def _unset(name: str, as_json: bool) -> None:

@@ -18,7 +18,7 @@ from grubrics_tui.commands.shared import Command, Task, flag, option, options, p
 from grubrics_tui.commands.shared.output import cut_lines, terminal_width
 from grubrics_tui.commands.shared.run_text import health_json
 from grubrics_tui.settings.state_files import ListViewFile
-from grubrics_tui.text.terminal_text import clean_texts, cut_cell, cut_name, head_of_cut
+from grubrics_tui.text.terminal_text import clean_texts, cut_name, fit_cell, head_of_cut
 
 if TYPE_CHECKING:
     from engine.doctor.health import Health
@@ -196,8 +196,7 @@ def _width(column: Column, runs: Iterable[RunInfo], *, whole: bool) -> int:
 def _column(column: Column, runs: Iterable[RunInfo], width: int) -> list[str]:
     """The head and the texts of a column, all of one width."""
     right = bool(column.cell and column.cell.right)
-    texts = (cut_cell(text, width, right) for text in [column.head, *map(column.text, runs)])
-    return [text.rjust(width) if right else text.ljust(width) for text in texts]
+    return [fit_cell(text, width, right) for text in [column.head, *map(column.text, runs)]]
 
 
 def _why(run: RunInfo) -> str:

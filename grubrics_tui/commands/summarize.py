@@ -63,7 +63,7 @@ def summarize(
         lines = table_lines("csv" if csv else "markdown", COLUMNS, (row.values() for row in rows))
         sys.stdout.writelines(lines)
     else:
-        say("\n".join(aligned_lines(_HEADS, map(_cells, rows))))
+        say("\n".join(aligned_lines([_HEADS, *map(_cells, rows)], numbers=True)))
 
 
 _FEWEST_RESAMPLES = 40

@@ -124,7 +124,7 @@ def head(heads: Sequence[tuple[str, str]], keys: Sequence[str], grid: Grid) -> R
         label, ink = heads[index]
         key = f"{keys[index]} "
         room = grid.column - _GAP - len(key)
-        text = set_cell_size(f"{key}{cut_name(label, room, (room - 1) // 3)}", grid.column)
+        text = set_cell_size(f"{key}{cut_name(label, room)}", grid.column)
         row.append(Span(text, ink, bold=True))
     return row
 

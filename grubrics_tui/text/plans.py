@@ -15,6 +15,7 @@ from engine.base.quantities import (
     format_size,
     format_whole,
 )
+from engine.base.tables import aligned_lines
 from engine.base.text import format_config_value
 from engine.run.state import describe, observed_state
 from grubrics_tui.text.terminal_text import clean_text
@@ -134,10 +135,7 @@ def format_seeds(seeds: int) -> str | None:
 def format_table(report: AblationReport) -> Iterator[str]:
     """The table of the arms as aligned text, with remarks below."""
     yield f"{report.measure}, {report.ended} of {report.total} runs ended"
-    rows = [COLUMNS, *(arm_cells(row) for row in report.rows)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for cells in rows:
-        yield "  ".join(map(str.ljust, cells, widths)).rstrip()
+    yield from aligned_lines([COLUMNS, *map(arm_cells, report.rows)])
     for row in report.rows:
         yield from (f"{row.name}: {remark}" for remark in arm_remarks(row, report.plan.steps))
 

@@ -79,18 +79,20 @@ def head_of_cut(names: Collection[str], width: int) -> int:
     return middle
 
 
-def cut_name(name: str, width: int, head: int) -> str:
-    """A name in ``width`` characters, of which ``head`` stay before the cut."""
+def cut_name(name: str, width: int, head: int | None = None) -> str:
+    """A name in ``width`` characters, of which ``head`` stay before the cut (default: a third)."""
     if len(name) <= width:
         return name
+    head = (width - 1) // 3 if head is None else head
     return f"{name[:head]}…{name[len(name) - (width - 1 - head) :]}"
 
 
-def cut_cell(text: str, width: int, right: bool) -> str:
-    """A text at the right keeps its end: of a curve and a number, the number."""
-    if len(text) <= width:
-        return text
-    return text[-width:].lstrip() if right else f"{text[: width - 1]}…"
+def fit_cell(text: str, width: int, right: bool) -> str:
+    """A text in a cell of ``width`` characters. At the right it is cut to its end: of a curve and a
+    number, the number."""
+    if right:
+        return text[-width:].lstrip().rjust(width)
+    return text.ljust(width) if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _overwrite(text: str) -> str:

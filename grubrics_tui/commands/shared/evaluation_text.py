@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.base.quantities import format_count
+from engine.base.tables import aligned_lines
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.progress import ProgressLine
+from grubrics_tui.text.terminal_text import cut_name
 
 if TYPE_CHECKING:
     from engine.base.intervals import Estimate
@@ -76,11 +78,11 @@ def evaluation_lines(
         for result in results:
             if result.metric != metric:
                 continue
-            name = _cut(result.target, column)
+            name = cut_name(result.target, column)
             yield from _row(f"  {name:{column}}  {_format_mean(result)}", _remarks(result), width)
             for pair in comparisons:
                 if (pair.b, pair.metric) == (result.target, metric):
-                    name = _cut(pair.a, column - 5)
+                    name = cut_name(pair.a, column - 5)
                     estimate = pair.comparison.difference
                     mean = f"{estimate.mean:+.3f}  {_format_interval(estimate, '+')}"
                     head = f"    vs {name:{column - 5}}  {mean}"
@@ -88,11 +90,11 @@ def evaluation_lines(
     why = {r.target: r.why_unscored for r in results if r.why_unscored is not None}
     yield ""
     for trained, rows in _trained(evaluation):
-        name = _cut(trained.name, column)
+        name = cut_name(trained.name, column)
         by = ", ".join(f"run '{run}' was trained on {count}" for run, count in rows.items())
         yield from wrapped(f"not held out for {name}: of {items}, {by}", width)
     for target, reason in why.items():
-        yield from wrapped(f"unscored, {_cut(target, column)}: {reason}", width)
+        yield from wrapped(f"unscored, {cut_name(target, column)}: {reason}", width)
     if (use := evaluation.writing) is not None:
         count = format_count(use.answers, "answer")
         yield from wrapped(f"judge: {count} by {_format_use(use)}", width)
@@ -121,11 +123,10 @@ def overview_lines(
             rows.append([name, target, *_overview_cells(of_target, first, others)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     beside = sum(widths) - widths[1] + 2 * (len(widths) - 1)
-    widths[1] = min(widths[1], max(_SHORTEST_NAME, _table_width() - beside))
+    room = max(_SHORTEST_NAME, _table_width() - beside)
     for row in rows:
-        row[1] = _cut(row[1], widths[1])
-        words = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join(words).rstrip()
+        row[1] = cut_name(row[1], room)
+    yield from aligned_lines(rows)
 
 
 def _overview_cells(
@@ -153,14 +154,6 @@ def wrapped(text: str, width: int | None = None) -> list[str]:
 
 def _table_width() -> int:
     return max(_NARROWEST, min(terminal_width() or _WIDEST, _WIDEST))
-
-
-def _cut(name: str, width: int) -> str:
-    """Cut the middle of a name: most names differ at the end."""
-    if len(name) <= width:
-        return name
-    front = (width - 1) // 3
-    return f"{name[:front]}…{name[front + 1 - width :]}"
 
 
 def _row(head: str, remarks: str, width: int) -> list[str]:

@@ -335,7 +335,7 @@ def labels(names: Sequence[str]) -> list[str]:
         names = [name[start:] for name in names]
     width = _LONGEST_LABEL
     while True:
-        short = [cut_name(name, width, (width - 1) // 3) for name in names]
+        short = [cut_name(name, width) for name in names]
         if len(set(short)) == len(names) or width >= max(map(len, names)):
             return short
         width += 8

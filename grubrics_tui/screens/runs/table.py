@@ -17,7 +17,7 @@ from engine.run.columns import Column, RunInfo
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, fitted
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
-from grubrics_tui.text.terminal_text import cut_cell, cut_name, head_of_cut
+from grubrics_tui.text.terminal_text import cut_name, fit_cell, head_of_cut
 from grubrics_tui.widgets.row_list import RowList
 
 HealthOf = Callable[[RunInfo], Health | None]
@@ -111,7 +111,7 @@ class Table:
         return [
             Span(" " * LEAD),
             *(
-                Span(_padded(f"{head} {sign}" if key == name else head, width, right),
+                Span(f"{fit_cell(f'{head} {sign}' if key == name else head, width, right)}  ",
                      "primary" if key == name else "quiet", bold=key == name)
                 for key, head, width, right in self._places()
             ),
@@ -122,7 +122,7 @@ class Table:
         state = info.state
         glyph, ink = look_of(state.word, health)
         cells = (
-            _padded(cut_cell(column.text(info), width, right), width, right)
+            f"{fit_cell(column.text(info), width, right)}  "
             for column, width in self.columns.items()
             for right in (bool(column.cell and column.cell.right),)
         )
@@ -176,10 +176,6 @@ def _grown(cells: Mapping[Column, int], widths: Widths, room: int) -> dict[Colum
             grown[column] += more
             room -= more
     return grown
-
-
-def _padded(text: str, width: int, right: bool) -> str:
-    return (text.rjust(width) if right else text.ljust(width)) + "  "
 
 
 class RunList(RowList[RunInfo], can_focus=True):
