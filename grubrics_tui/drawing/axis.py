@@ -1,36 +1,18 @@
-"""Axes of a chart: ranges of values, round ticks, their labels, and steps as times."""
+"""Axes in cells of a terminal: room for labels, and steps as times."""
 
 from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 
-from engine.base.ticks import SECOND_UNITS, Range, tick_labels, tick_step, ticks
+from engine.base.ticks import Axis, Range, multiples, step_ticks
 from engine.run.history.columns import Clock, Column, Floats
 
 XAxis = Literal["step", "elapsed", "clock"]
 X_AXES: tuple[XAxis, ...] = ("step", "elapsed", "clock")
-
-
-def steady(span: Range) -> Range:
-    """Extend ``span`` to round ends, which stay the same while the data grow into it.
-
-    A line that gains a point per second is then extended instead of compressed each time.
-    """
-    if span.size <= 32:
-        return span
-    room = 2.0 ** (math.floor(math.log2(span.size)) - 4)
-    return Range(math.floor(span.low / room) * room, math.ceil(span.high / room) * room)
-
-
-def tick_room(rows: int) -> int:
-    """How many ticks ``rows`` lines of text can hold with a free line between two."""
-    return max(2, min(5, (rows + 1) // 2))
 
 
 def has_times(clock: Column | None) -> bool:
@@ -114,67 +96,13 @@ _MINUTES = 600
 UNITS: dict[XAxis, str] = {"step": "step", "elapsed": "time", "clock": ""}
 """What is written left of the x axis, where the gutter has room for it."""
 
-
 _NARROWEST = 5
 """Cells of the narrowest gutter: charts above each other then mostly share it."""
 
 
-@dataclass(frozen=True)
-class Axis:
-    """``levels`` are places on ``span``; of a logarithmic axis both are powers of ten."""
-
-    span: Range
-    levels: list[float]
-    labels: list[str]
-
-    @property
-    def gutter(self) -> int:
-        """Cells that the labels take, with one free."""
-        return max(_NARROWEST, max(map(len, self.labels), default=0) + 1)
-
-
-def axis_of(span: Range, rows: int, *, log: bool = False, are_seconds: bool = False) -> Axis:
-    """As many round levels as ``rows`` lines of text have room for, a free line between two.
-
-    Levels that ``are_seconds`` have a unit: ``5 ms``.
-    """
-    axes = (_axis(span, at_most, log, are_seconds) for at_most in range(tick_room(rows), 0, -1))
-    spread = (axis for axis in axes if _has_air(axis, rows))
-    return next(spread, _axis(span, 1, log, are_seconds))
-
-
-def _has_air(axis: Axis, rows: int) -> bool:
-    places = [axis.span.place(level, rows) for level in axis.levels]
-    return all(upper - lower >= 2 for lower, upper in pairwise(places))
-
-
-def _axis(span: Range, at_most: int, log: bool, are_seconds: bool) -> Axis:
-    if log and span.size >= 1:
-        levels, label = _decades(span, at_most), _power_of_seconds if are_seconds else _power
-        return Axis(span, levels, [label(level) for level in levels])
-    if log:
-        plain = Range(10**span.low, 10**span.high)
-        values = [value for value in ticks(plain, at_most) if value > 0]
-        labels = tick_labels(plain, values, at_most, are_seconds=are_seconds)
-        return Axis(span, [math.log10(value) for value in values], labels)
-    levels = ticks(span, at_most)
-    return Axis(span, levels, tick_labels(span, levels, at_most, are_seconds=are_seconds))
-
-
-def _decades(span: Range, at_most: int) -> list[float]:
-    first, last = math.ceil(span.low), math.floor(span.high)
-    interval = max(1, math.ceil((last - first + 1) / at_most))
-    return [float(power) for power in range(first, last + 1, interval)]
-
-
-def _power(exponent: float) -> str:
-    """A power of ten, plain while that is short."""
-    return f"{10**exponent:g}" if -4 <= exponent <= 5 else f"1e{exponent:.0f}"
-
-
-def _power_of_seconds(exponent: float) -> str:
-    unit, name = next((unit, name) for unit, name, least in SECOND_UNITS if 10**exponent >= least)
-    return f"{10**exponent / unit:g}{name}"
+def gutter_of(axis: Axis) -> int:
+    """Cells that the labels of the levels take, with one free."""
+    return max(_NARROWEST, max(map(len, axis.labels), default=0) + 1)
 
 
 def x_labels(x: Range, axis: XAxis, width: int) -> list[tuple[int, str]]:
@@ -193,24 +121,12 @@ def x_labels(x: Range, axis: XAxis, width: int) -> list[tuple[int, str]]:
     return labels
 
 
-def step_between(x: Range, at_most: int) -> float:
-    """The smallest round number of whole steps that gives at most ``at_most`` labels."""
-    rough = tick_step(x, at_most)
-    return max(1.0, rough if rough.is_integer() else rough * 2)
-
-
 def _x_ticks(x: Range, axis: XAxis, at_most: int) -> list[float]:
     if axis == "step":
-        return _multiples(x, step_between(x, at_most), 0.0)
+        return step_ticks(x, at_most)
     rough = x.size / at_most
     days = math.ceil(rough / _DAY) * _DAY
     step = next((float(seconds) for seconds in _SECONDS if seconds >= rough), float(days))
     # Round in local time.
     offset = time.localtime(x.low).tm_gmtoff if axis == "clock" else 0
-    return _multiples(x, step, -float(offset))
-
-
-def _multiples(x: Range, step: float, offset: float) -> list[float]:
-    first = math.ceil((x.low - offset) / step - 1e-9)
-    last = math.floor((x.high - offset) / step + 1e-9)
-    return [offset + index * step for index in range(first, min(last, first + 99) + 1)]
+    return multiples(x, step, -float(offset))

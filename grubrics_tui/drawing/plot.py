@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.base.ticks import Range, around
-from grubrics_tui.drawing.axis import UNITS, Axis, axis_of, steady, x_labels
+from engine.base.ticks import Axis, Range, around, axis_of, steady
+from grubrics_tui.drawing.axis import UNITS, gutter_of, x_labels
 from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
 from grubrics_tui.drawing.picture import Picture
 from grubrics_tui.drawing.prepare import inside, logarithmic, within
@@ -258,10 +258,11 @@ def framed(
     span = y or _y_range(shown, view, x)
     axis = axis_of(span, rows, log=view.log_y, are_seconds=plot.are_seconds)
     picture = Picture(width, height)
-    frame = Frame(x, axis.span, width - axis.gutter, rows, ascii_only)
+    gutter = gutter_of(axis)
+    frame = Frame(x, axis.span, width - gutter, rows, ascii_only)
     if frame.width < 2:
         return picture.rows(), None
-    body = _Body(picture, axis.gutter, frame)
+    body = _Body(picture, gutter, frame)
     _draw_levels(body, axis)
     _draw_data(body, shown, view)
     if events:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.base.ticks import Range
+from engine.base.ticks import Range, axis_of, step_between
 from engine.run.history.columns import Floats
-from grubrics_tui.drawing.axis import UNITS, XAxis, axis_of, format_place, step_between
+from grubrics_tui.drawing.axis import UNITS, XAxis, format_place, gutter_of
 from grubrics_tui.drawing.picture import Picture
 from grubrics_tui.drawing.plot import Ints
 from grubrics_tui.drawing.spans import Row
@@ -107,18 +107,19 @@ def drawn(
     top = float(stacks.sizes.sum(axis=1).max()) * _AIR or 1.0
     y = axis_of(Range(0.0, top), height - 1)
     picture = Picture(width, height)
-    rows, room = height - 1, width - y.gutter
+    gutter = gutter_of(y)
+    rows, room = height - 1, width - gutter
     for level, label in zip(y.levels, y.labels, strict=True):
         row = rows - 1 - y.span.place(level, rows)
-        picture.write(row, 0, label.rjust(y.gutter - 1), "axis")
+        picture.write(row, 0, label.rjust(gutter - 1), "axis")
         if not letters:
-            picture.write(row, y.gutter, "┈" * room, "grid")
+            picture.write(row, gutter, "┈" * room, "grid")
     shown = stacks.folded(room)
     column = layout(shown.x.size, room)
-    _draw_columns(picture, y.gutter, shown, column, top, letters)
-    _draw_x_axis(picture, y.gutter, shown, column, axis, folded=shown is not stacks)
+    _draw_columns(picture, gutter, shown, column, top, letters)
+    _draw_x_axis(picture, gutter, shown, column, axis, folded=shown is not stacks)
     if cursor is not None:
-        _draw_cursor(picture, y.gutter, shown, column, cursor, letters)
+        _draw_cursor(picture, gutter, shown, column, cursor, letters)
     return picture.rows(), KeptStacks(stacks, room, rows)
 
 
@@ -127,7 +128,7 @@ def x_of(stacks: Stacks, width: int, height: int, cell: int) -> float | None:
     if not stacks.x.size or width < 12 or height < 3:
         return None
     top = float(stacks.sizes.sum(axis=1).max()) * _AIR or 1.0
-    gutter = axis_of(Range(0.0, top), height - 1).gutter
+    gutter = gutter_of(axis_of(Range(0.0, top), height - 1))
     shown = stacks.folded(width - gutter)
     column = layout(shown.x.size, width - gutter)
     index = column[max(0, min(cell - gutter, column.size - 1))]

@@ -5,8 +5,8 @@ Which metrics, a line for each group, a band over seeds. The same chart gives th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from textwrap import wrap
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.base.errors import unknown_name
 from engine.base.quantities import format_count, format_number
-from engine.base.ticks import Range, around, tick_labels, ticks
+from engine.base.ticks import Axis, Range, around, axis_of, step_ticks
 from engine.report.compare import metric_names
 from engine.report.groups import mean_curve
 from engine.report.run_record import RunRecord
@@ -31,6 +31,8 @@ _LINE = 16
 """Height of a line of the legend."""
 _CHARACTERS = 54
 """Of a line of text, which SVG does not wrap."""
+_ROWS = 16
+"""Lines of text beside the grid."""
 _KEY = 11
 """Least distance between the letters at the ends of lines."""
 
@@ -136,15 +138,20 @@ def _plot(chart: Chart) -> Iterator[str]:
     if not drawn:
         yield f'<text x="{_LEFT}" y="{_HEIGHT // 2}">no values</text>'
         return
-    x = _x_range(drawn)
-    y = around(_extremes(drawn, chart.is_log))
-    yield from _grid(x, y, chart.is_log)
+    drawn = [_with_logarithms(series) for series in drawn] if chart.is_log else drawn
+    x, y = _x_range(drawn), around(_extremes(drawn))
+    yield from _grid(x, axis_of(y, _ROWS, log=chart.is_log))
     for series in drawn:
-        yield from _band(series, x, y, chart.is_log)
+        yield from _band(series, x, y)
     for series in drawn:
-        yield _line(series, x, y, chart.is_log)
+        yield _line(series, x, y)
     if len(drawn) > 1:
-        yield from _keys(drawn, x, y, chart.is_log)
+        yield from _keys(drawn, x, y)
+
+
+def _with_logarithms(series: Series) -> Series:
+    low, high = (None if end is None else np.log10(end) for end in (series.low, series.high))
+    return replace(series, values=np.log10(series.values), low=low, high=high)
 
 
 def _x_range(drawn: Sequence[Series]) -> Range:
@@ -153,59 +160,36 @@ def _x_range(drawn: Sequence[Series]) -> Range:
     return Range(first, last) if last > first else Range(first - 0.5, first + 0.5)
 
 
-def _extremes(drawn: Sequence[Series], is_log: bool) -> list[float]:
-    """The lowest and highest values of all lines and bands, on the axis."""
-    ends = [
+def _extremes(drawn: Sequence[Series]) -> list[float]:
+    """The lowest and highest values of all lines and bands."""
+    return [
         float(end)
         for series in drawn
         for values in (series.values, series.low, series.high)
         if values is not None and np.isfinite(values).any()
         for end in (np.nanmin(values), np.nanmax(values))
     ]
-    return [math.log10(end) for end in ends] if is_log else ends
 
 
-def _grid(x: Range, y: Range, is_log: bool) -> Iterator[str]:
+def _grid(x: Range, y: Axis) -> Iterator[str]:
     """Lines and labels of both axes."""
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-    for level, label in _levels(y, is_log):
-        place = _y(level, y)
+    for level, label in zip(y.levels, y.labels, strict=True):
+        place = _y(level, y.span)
         yield f'<path class="grid" d="M{_LEFT} {place:.1f}H{right}"/>'
         yield f'<text x="{_LEFT - 5}" y="{place + 3.5:.1f}" text-anchor="end">{label}</text>'
-    values = [value for value in ticks(x, 4) if value.is_integer()]
-    for value, label in zip(values, _step_labels(x, values), strict=True):
-        yield f'<text x="{_x(value, x):.1f}" y="{bottom + 15}" text-anchor="middle">{label}</text>'
+    for step in step_ticks(x, 4):
+        place, label = _x(step, x), f"{step:.0f}"
+        yield f'<text x="{place:.1f}" y="{bottom + 15}" text-anchor="middle">{label}</text>'
     yield f'<path class="grid" d="M{_LEFT} {bottom}H{right}"/>'
 
 
-def _step_labels(x: Range, values: Sequence[float]) -> list[str]:
-    """Steps are whole numbers: ``400``, ``20k``."""
-    if max(map(abs, values), default=0) < 10_000:
-        return [f"{value:.0f}" for value in values]
-    return tick_labels(x, [*values], 4)
-
-
-def _levels(y: Range, is_log: bool) -> list[tuple[float, str]]:
-    """Round values on the axis with their labels; powers of ten on a log axis."""
-    if not is_log:
-        values = ticks(y, 5)
-        return list(zip(values, tick_labels(y, values, 5), strict=True))
-    powers = range(math.ceil(y.low), math.floor(y.high) + 1)
-    if len(powers) > 1:
-        stride = math.ceil(len(powers) / 5)
-        return [(power, f"1e{power}") for power in powers[::stride]]
-    plain = Range(10**y.low, 10**y.high)
-    values = [value for value in ticks(plain, 4) if value > 0]
-    labels = tick_labels(plain, values, 4)
-    return [(math.log10(value), label) for value, label in zip(values, labels, strict=True)]
-
-
-def _line(series: Series, x: Range, y: Range, is_log: bool) -> str:
+def _line(series: Series, x: Range, y: Range) -> str:
     """The line; a dot where no neighbor is left. Below, a tick where a step has no number."""
     kept = kept_points(series.steps, series.values, x, _COLUMNS)
     pieces = find_pieces(kept, series.values)
     lines, dots = (
-        "".join(_path(series.steps[p], series.values[p], x, y, is_log) for p in chosen)
+        "".join(_path(series.steps[p], series.values[p], x, y) for p in chosen)
         for chosen in ([p for p in pieces if p.size > 1], [p for p in pieces if p.size == 1])
     )
     title = f"<title>{escape(f'{series.key} {series.label}'.strip())}</title>"
@@ -221,7 +205,7 @@ def _line(series: Series, x: Range, y: Range, is_log: bool) -> str:
     return f'{line}<path class="gap s{series.color}" d="{marks}"/>'
 
 
-def _band(series: Series, x: Range, y: Range, is_log: bool) -> Iterator[str]:
+def _band(series: Series, x: Range, y: Range) -> Iterator[str]:
     """The area between the ends of the band, in pieces as the line has them."""
     if series.low is None or series.high is None:
         return
@@ -229,29 +213,27 @@ def _band(series: Series, x: Range, y: Range, is_log: bool) -> Iterator[str]:
     for piece in find_pieces(np.flatnonzero(np.isfinite(series.low)), series.low):
         steps, low, high = (a[piece] for a in (series.steps, series.low, series.high))
         top, base = (kept_points(steps, values, x, _COLUMNS) for values in (high, low))
-        there = _path(steps[top], high[top], x, y, is_log)
-        back = _path(steps[base][::-1], low[base][::-1], x, y, is_log)
+        there = _path(steps[top], high[top], x, y)
+        back = _path(steps[base][::-1], low[base][::-1], x, y)
         shape += f"{there}L{back[1:]}Z" if piece.size > 1 else ""
     if shape:
         yield f'<path class="band f{series.color}" d="{shape}"/>'
 
 
-def _path(steps: Floats, values: Floats, x: Range, y: Range, is_log: bool) -> str:
-    levels = np.log10(values) if is_log else values
+def _path(steps: Floats, values: Floats, x: Range, y: Range) -> str:
     points = [
         f"{_x(step, x):.1f} {_y(level, y):.1f}"
-        for step, level in zip(steps.tolist(), levels.tolist(), strict=True)
+        for step, level in zip(steps.tolist(), values.tolist(), strict=True)
     ]
     return f"M{points[0]}h0" if len(points) == 1 else f"M{'L'.join(points)}"
 
 
-def _keys(drawn: Sequence[Series], x: Range, y: Range, is_log: bool) -> Iterator[str]:
+def _keys(drawn: Sequence[Series], x: Range, y: Range) -> Iterator[str]:
     """The letter of every line at its end, moved apart where lines end together."""
     ends = []
     for series in drawn:
         last = np.flatnonzero(np.isfinite(series.values))[-1]
-        value = float(series.values[last])
-        level = _y(math.log10(value) if is_log else value, y)
+        level = _y(float(series.values[last]), y)
         ends.append((level, _x(float(series.steps[last]), x), series))
     ends.sort(key=lambda end: end[0])
     lowest = _HEIGHT - _BOTTOM - _KEY * (len(ends) - 1)

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.base.ticks import Range, around, tick_labels, ticks
-from grubrics_tui.drawing.axis import X_AXES, XAxis, axis_of, steady, x_labels
+from engine.base.ticks import Range, around, axis_of, steady, tick_labels, ticks
+from grubrics_tui.drawing.axis import X_AXES, XAxis, x_labels
 from grubrics_tui.drawing.chart_data import Band, FlagKind, Flags, Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import Smoother
