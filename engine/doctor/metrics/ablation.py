@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from engine.config.frozen import decides_training
 from engine.run.finding import Evidence, Finding
 from engine.run.finding_kind import Case
 from engine.run.finding_kind_file import FindingKinds
 from engine.run.history import metrics
 from engine.run.history.columns import Columns
+from engine.run.kinds import KINDS as KINDS_OF_RUNS
+from engine.run.kinds import SFT
+from engine.run.trainer_settings import key_of
 
 _STEPS = 3
 _COMPARED = (
@@ -23,24 +27,17 @@ _COMPARED = (
     metrics.TRAIN_LOSS,
 )
 _NAMES = frozenset(
-    {
-        "trainer.experiment_name",
-        "trainer.project_name",
-        "trainer.default_local_dir",
-        "grubrics.description",
-    }
+    key
+    for kind in KINDS_OF_RUNS.values()
+    for key in (kind.run_name_key, kind.project_key, kind.checkpoint_key, "grubrics.description")
 )
-_WITHOUT_EFFECT = (
-    "trainer.total_", "trainer.save_freq", "trainer.test_freq", "trainer.logger", "trainer.val_",
-    "trainer.log_val", "trainer.rollout_data_dir", "trainer.max_", "trainer.resume_",
-    "supervision.", "guard.", "judge.max_", "judge.timeout_s", "judge.usd_", "logging.",
-    "training.output_dir",
-    "training.run_name", "training.max_steps", "training.num_train_epochs", "training.save_steps",
-    "training.logging_steps", "training.master_port", "training.gradient_checkpointing",
-    "actor_rollout_ref.model.enable_gradient_checkpointing", "data.dataloader_num_workers",
-    "actor_rollout_ref.rollout.gpu_memory_utilization", "ray_kwargs.",
+_SAME_STEPS = (
+    "trainer.total_", "training.max_steps", "training.num_train_epochs", "training.run_name",
+    "judge.max_tokens", key_of("rollout_memory"), key_of("checkpointing"),
+    key_of("checkpointing", SFT.name),
 )  # fmt: skip
-"""Prefixes of keys that leave common steps equal: duration, intervals, output paths and memory."""
+"""Prefixes of keys that decide what is trained, and leave the steps that two runs share equal: of
+duration and of memory."""
 
 KINDS = FindingKinds(__file__)
 
@@ -67,7 +64,9 @@ def ablation_findings(
                 Case(), Evidence("no effective value differs")
             )
         ]
-    effective = [key for key in changed if not key.startswith(_WITHOUT_EFFECT)]
+    effective = [
+        key for key in changed if decides_training(key) and not key.startswith(_SAME_STEPS)
+    ]
     if same and (effective or not changed):
         return [
             KINDS["ablation_no_effect.same_numbers"].finding(
