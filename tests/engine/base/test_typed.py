@@ -26,6 +26,7 @@ from engine.base.typed import (
     Text,
     convert_record,
     decode_record,
+    read_lines,
     read_record,
     to_json,
     write_record,
@@ -174,6 +175,15 @@ def test_what_json_has_no_value_for_is_no_record() -> None:
 def test_a_record_is_written_with_the_version_of_its_format(tmp_path: Path) -> None:
     write_record(tmp_path / "parent.json", Parent("a"))
     assert jsonl.read_json(tmp_path / "parent.json") == {"v": 1, "run": "a", "relation": ""}
+
+
+def test_of_a_file_of_lines_only_the_damaged_ones_are_lost(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    assert [*read_lines(path, Parent)] == []
+    path.write_bytes(
+        b'{"run": "a"}\n\0\0{"run": "b"}\n{"run": 3}\n[]\nnoise\n{"run": "c\\n"}\n{"ru'
+    )
+    assert [*read_lines(path, Parent)] == [Parent("a"), Parent("b"), Parent("c")]
 
 
 json_values = st.recursive(
