@@ -19,6 +19,7 @@ from engine.run.finding import Change, Evidence, Finding, Fix
 from engine.run.finding_kind import Case
 from engine.run.rundir import RunDir
 from engine.run.state import RunState
+from engine.run.system_sample import SystemSample
 
 _LATE_S = 600.0
 """A program may load a model before it writes its first metrics."""
@@ -142,10 +143,9 @@ def _newest_memory(system: Path) -> tuple[int, int] | None:
     if not system.is_file():
         return None
     for line in reversed(list(last_lines(system, 2, 1 << 18))):
-        sample = jsonl.parse_line(line) or {}
-        total, used = jsonl.number(sample.get("mem_total")), jsonl.number(sample.get("mem_used"))
-        if total is not None and used is not None:
-            return int(total - used), int(total)
+        sample = decode_record(line, SystemSample) or SystemSample()
+        if sample.mem_total is not None and sample.mem_used is not None:
+            return sample.mem_total - sample.mem_used, sample.mem_total
     return None
 
 

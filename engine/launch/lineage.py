@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import last_lines
 from engine.base.quantities import format_count
 from engine.base.text import format_config_value
+from engine.base.typed import decode_record
 from engine.doctor.live import RunFollower
 from engine.doctor.text.findings import Stopped, never
 from engine.launch.rescore import pick_step, row_key
@@ -22,6 +22,7 @@ from engine.run.history.reward_records import Key, RewardRecord, RewardRecords
 from engine.run.manifest import values_of
 from engine.run.rundir import Attempt, RunDir, check_id
 from engine.run.state import RunState, describe, observed_state
+from engine.run.system_sample import SystemSample
 from engine.run.trust import UntrustedError
 
 _ABSENT = object()
@@ -374,13 +375,12 @@ def _memory_of_others(attempt: Attempt | None, device: str) -> str | None:
     """Whether memory was nearly full near the end of the attempt, mostly with other processes."""
     if attempt is None or not attempt.system.is_file():
         return None
-    samples = [jsonl.parse_line(raw) for raw in last_lines(attempt.system, _SAMPLES, _BYTES)]
+    lines = last_lines(attempt.system, _SAMPLES, _BYTES)
+    samples = [decode_record(line, SystemSample) for line in lines]
     for sample in filter(None, reversed(samples)):
-        run, gpus = sample.get("run") or {}, sample.get("gpus") or []
-        host = (sample.get("mem_used"), sample.get("mem_total"), run.get("pss") or run.get("rss"))
-        of_gpus = [(gpu.get("mem_used"), gpu.get("mem_total"), gpu.get("run_mem")) for gpu in gpus]
-        for row in [host] if device == "host" else of_gpus:
-            used, total, of_run = map(jsonl.number, row)
+        host = (sample.mem_used, sample.mem_total, sample.run.memory)
+        of_gpus = [(gpu.mem_used, gpu.mem_total, gpu.run_mem) for gpu in sample.gpus]
+        for used, total, of_run in [host] if device == "host" else of_gpus:
             if used is None or total is None or of_run is None:
                 continue
             if used >= _FULL * total and used - of_run > _MOSTLY * used:

@@ -11,7 +11,9 @@ from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.holes import lines_backwards
+from engine.base.typed import read_lines
 from engine.run.rundir import RunDir
+from engine.run.system_sample import SystemSample
 
 REWARD = "reward/mean"
 LOSS = "train/loss"
@@ -102,18 +104,11 @@ def read_machine_use(run: RunDir) -> MachineUse:
     memory, host = [0], [0]
     use: list[float | None] = []
     for attempt in run.attempts():
-        for sample in jsonl.read(attempt.system):
-            cards, processes = sample.get("gpus"), sample.get("run")
-            for card in cards if isinstance(cards, list) else ():
-                memory.append(_integer(card, "run_mem"))
-                use.append(jsonl.number(card.get("util")) if isinstance(card, dict) else None)
-            # Shared pages count once in ``pss``, which not every sample has.
-            host.append(_integer(processes, "pss") or _integer(processes, "rss"))
+        for sample in read_lines(attempt.system, SystemSample):
+            memory += [gpu.run_mem or 0 for gpu in sample.gpus]
+            use += [gpu.util for gpu in sample.gpus]
+            host.append(sample.run.memory or 0)
     known = [percent for percent in use if percent is not None]
     return MachineUse(
         max(memory) or None, sum(known) / len(known) if known else None, max(host) or None
     )
-
-
-def _integer(values: Any, key: str) -> int:
-    return (jsonl.integer(values.get(key)) or 0) if isinstance(values, dict) else 0

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import files, jsonl
+from engine.base.typed import to_json
 from engine.run.events import event_record
 from engine.run.history.train_log import Step
 from engine.run.rundir import RunDir
 from engine.run.state import RunState, write_end, write_state
+from engine.run.system_sample import SystemSample
 from engine.supervise.queue import log_path
 
 _MAX_SAMPLES = 1000
@@ -51,8 +53,8 @@ class RunWriter:
     def step(self, step: Step) -> None:
         self._lines[self._held.train_log].append(step.to_json())
 
-    def sample(self, record: dict[str, Any]) -> None:
-        self._samples.append(record)
+    def sample(self, sample: SystemSample) -> None:
+        self._samples.append({"v": 1, **to_json(sample)})
 
     def queue(self, record: dict[str, Any]) -> None:
         """Append a line to the queue; written before the next state."""

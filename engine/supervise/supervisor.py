@@ -581,9 +581,9 @@ class Supervisor:
         members = self.host.members(self.trainer)
         self._stall.see_stopped(find_stopped(members))
         pids = [process.pid for process in members]
-        record = self._careful(lambda: self._sampler.sample(pids))
-        if record is not None:
-            self.writer.sample(record)
+        sample = self._careful(lambda: self._sampler.sample(pids))
+        if sample is not None:
+            self.writer.sample(sample)
 
     def _patiently(self, measure: Callable[[], T]) -> T | None:
         """As ``_careful``, once the system answers."""

@@ -21,7 +21,7 @@ class GpuNow:
     """``utilization`` in percent, None if the device does not tell; memory in bytes."""
 
     index: int
-    utilization: int | None
+    utilization: float | None
     memory_used: int
     memory_total: int
 
@@ -56,7 +56,7 @@ def read_machine(root: Path, gpus: list[Gpu]) -> Machine:
 
 def _read_gpu(gpu: Gpu) -> GpuNow:
     sample = gpu.sample(set())
-    return GpuNow(gpu.index, sample["util"], sample["mem_used"], sample["mem_total"])
+    return GpuNow(gpu.index, sample.util, sample.mem_used or 0, sample.mem_total or 0)
 
 
 def _checkpoint_folders(root: Path) -> Iterator[Path]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
-from engine.base.jsonl import moment, number
+from engine.base.jsonl import number
 from engine.run.history.columns import Floats
-
-Sample = dict[str, Any]
+from engine.run.system_sample import SystemSample
 
 _MOST = 4000
 
@@ -21,12 +19,12 @@ class SystemHistory:
     """The last sample, and for the last samples how busy and full the machine was."""
 
     def __init__(self) -> None:
-        self.last: Sample | None = None
+        self.last: SystemSample | None = None
         self.seen = 0
         """Number of samples so far, including those that were dropped."""
         self._points: deque[tuple[float, float, float]] = deque(maxlen=_MOST)
 
-    def add(self, samples: Sequence[Sample]) -> None:
+    def add(self, samples: Sequence[SystemSample]) -> None:
         if samples:
             self.last = samples[-1]
             self.seen += len(samples)
@@ -41,26 +39,19 @@ class SystemHistory:
         return np.maximum.accumulate(table[:, 0]), table[:, 1], table[:, 2]
 
 
-def gpus_of(sample: Sample) -> list[Sample]:
-    """The GPUs of a sample; entries that are not objects are ignored."""
-    gpus = sample.get("gpus")
-    return [gpu for gpu in gpus if isinstance(gpu, dict)] if isinstance(gpus, list) else []
-
-
 def ratio(value: float | None, total: float | None) -> float | None:
     return None if value is None or not total else number(value / total)
 
 
-def _point(sample: Sample) -> tuple[float, float, float]:
+def _point(sample: SystemSample) -> tuple[float, float, float]:
     """Time, busy and full of the GPUs if there are any, else of the host."""
-    gpus = gpus_of(sample)
-    if gpus:
-        busy = _mean(ratio(number(gpu.get("util")), 100) for gpu in gpus)
-        full = _mean(ratio(number(g.get("mem_used")), number(g.get("mem_total"))) for g in gpus)
+    if sample.gpus:
+        busy = _mean(ratio(gpu.util, 100) for gpu in sample.gpus)
+        full = _mean(ratio(gpu.mem_used, gpu.mem_total) for gpu in sample.gpus)
     else:
-        busy = ratio(number(sample.get("cpu_percent")), 100)
-        full = ratio(number(sample.get("mem_used")), number(sample.get("mem_total")))
-    return moment(sample.get("t")) or 0.0, _percent(busy), _percent(full)
+        busy = ratio(sample.cpu_percent, 100)
+        full = ratio(sample.mem_used, sample.mem_total)
+    return sample.t or 0.0, _percent(busy), _percent(full)
 
 
 def _mean(shares: Iterable[float | None]) -> float | None:

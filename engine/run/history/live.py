@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine.base import jsonl
 from engine.base.files import version_of
 from engine.base.follow import Tail, near_end
-from engine.base.typed import decode_record
+from engine.base.typed import S, decode_record
 from engine.run.events import Event
 from engine.run.history.sweep import Sweep, read_sweep, sweep_path
 from engine.run.history.train_log import Step, newest_step
 from engine.run.rundir import RunDir, exists
 from engine.run.state import UNREADABLE, UNREADABLE_WORD, RunState, observe, observed_state
+from engine.run.system_sample import SystemSample
 
 if TYPE_CHECKING:
     from engine.run.history.columns import Batch
@@ -32,7 +32,7 @@ class Update:
     """The new steps."""
     console: list[bytes]
     """Raw console lines, control sequences included."""
-    system: list[dict[str, Any]]
+    system: list[SystemSample]
     events: list[Event]
     read_share: float = 1.0
     """How much of the history has been read. Below 1, poll again at once."""
@@ -87,8 +87,8 @@ class RunWatch:
             state=state,
             batch=batch,
             console=self._console.lines(),
-            system=_records(self._system),
-            events=_events(self._events),
+            system=_records(self._system, SystemSample),
+            events=_records(self._events, Event),
             sweep=self._poll_sweep(),
             read_share=1.0 if is_complete else 1 - behind / self._steps.size(),
             newest=self._newest,
@@ -117,9 +117,6 @@ class RunWatch:
         return state
 
 
-def _events(tail: Tail) -> list[Event]:
-    return [event for line in tail.lines() if (event := decode_record(line, Event)) is not None]
-
-
-def _records(tail: Tail) -> list[dict[str, Any]]:
-    return [record for line in tail.lines() if (record := jsonl.parse_line(line)) is not None]
+def _records(tail: Tail, kind: type[S]) -> list[S]:
+    """The records in the lines that are new."""
+    return [record for line in tail.lines() if (record := decode_record(line, kind)) is not None]

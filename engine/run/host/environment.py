@@ -195,10 +195,7 @@ def hardware_snapshot() -> dict[str, Any]:
 def gpus() -> list[dict[str, Any]]:
     """Name and memory (bytes) of every NVIDIA GPU; empty without a driver."""
     samples = (gpu.sample(set()) for gpu in open_gpus())
-    return [
-        {"index": each["index"], "name": each["name"], "memory": int(each["mem_total"])}
-        for each in samples
-    ]
+    return [{"index": each.index, "name": each.name, "memory": each.mem_total} for each in samples]
 
 
 def fingerprint(path: Path) -> FileFacts:

@@ -9,11 +9,13 @@ from typing import Any
 
 import psutil
 
+from engine.run.system_sample import GpuSample, RunSample, SystemSample
+
 _PSS_PERIOD_S = 10.0
 
 
 class SystemSampler:
-    """One record of ``system.jsonl`` per call; bytes, percent of one core for CPU, watts, Celsius.
+    """Measures the machine at each call.
 
     CPU shares are measured between two calls, so the first says 0.
     """
@@ -25,21 +27,20 @@ class SystemSampler:
         self._gpus = open_gpus()
         psutil.cpu_percent()
 
-    def sample(self, pids: Iterable[int]) -> dict[str, Any]:
+    def sample(self, pids: Iterable[int]) -> SystemSample:
         """The machine now, and the share of the processes ``pids``."""
         members = self._processes(pids)
         memory = psutil.virtual_memory()
-        return {
-            "v": 1,
-            "t": time.time(),
-            "cpu_percent": psutil.cpu_percent(),
-            "cpu_count": psutil.cpu_count(),
-            "mem_used": memory.total - memory.available,
-            "mem_total": memory.total,
-            "disk_free": psutil.disk_usage(str(self._disk)).free,
-            "run": {**_usage(members.values()), "pss": self._memory.bytes(members)},
-            "gpus": [gpu.sample(set(members)) for gpu in self._gpus],
-        }
+        return SystemSample(
+            t=time.time(),
+            cpu_percent=psutil.cpu_percent(),
+            cpu_count=psutil.cpu_count(),
+            mem_used=memory.total - memory.available,
+            mem_total=memory.total,
+            disk_free=psutil.disk_usage(str(self._disk)).free,
+            run=_usage(members.values(), self._memory.bytes(members)),
+            gpus=tuple(gpu.sample(set(members)) for gpu in self._gpus),
+        )
 
     def _processes(self, pids: Iterable[int]) -> dict[int, psutil.Process]:
         """Process objects, stored between calls: their CPU share needs the previous reading."""
@@ -102,21 +103,21 @@ class Gpu:
         self._index = index
         self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
 
-    def sample(self, pids: set[int]) -> dict[str, Any]:
+    def sample(self, pids: set[int]) -> GpuSample:
         nvml, handle = self._nvml, self._handle
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
-        return {
-            "index": self._index,
-            "name": str(nvml.nvmlDeviceGetName(handle)),
-            "util": self._ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
-            "mem_used": memory.used,
-            "mem_total": memory.total,
-            "run_mem": self._ask(lambda: self._memory_of(pids)),
-            "power_w": self._ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
-            "temp_c": self._ask(
+        return GpuSample(
+            index=self._index,
+            name=str(nvml.nvmlDeviceGetName(handle)),
+            util=self._ask(lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu),
+            mem_used=memory.used,
+            mem_total=memory.total,
+            run_mem=self._ask(lambda: self._memory_of(pids)),
+            power_w=self._ask(lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000),
+            temp_c=self._ask(
                 lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU)
             ),
-        }
+        )
 
     @property
     def index(self) -> int:
@@ -172,8 +173,8 @@ def open_gpus() -> list[Gpu]:
     return [Gpu(pynvml, index) for index in range(pynvml.nvmlDeviceGetCount())]
 
 
-def _usage(processes: Iterable[psutil.Process]) -> dict[str, float]:
-    cpu = rss = count = 0.0
+def _usage(processes: Iterable[psutil.Process], pss: int) -> RunSample:
+    cpu, rss, count = 0.0, 0, 0
     for process in processes:
         try:
             with process.oneshot():
@@ -182,4 +183,4 @@ def _usage(processes: Iterable[psutil.Process]) -> dict[str, float]:
         except psutil.Error:
             continue
         count += 1
-    return {"cpu_percent": round(cpu, 1), "rss": int(rss), "pids": int(count)}
+    return RunSample(round(cpu, 1), rss, count, pss)

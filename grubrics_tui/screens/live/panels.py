@@ -12,11 +12,11 @@ import numpy as np
 from textual import events, on
 from textual.app import ComposeResult
 
-from engine.base.jsonl import integer, line, moment, number
 from engine.base.quantities import MISSING, format_count, format_fixed, format_percent, format_size
 from engine.base.ticks import Range
 from engine.run.history.columns import Column
 from engine.run.state import RunState
+from engine.run.system_sample import GpuSample, SystemSample
 from grubrics_tui.drawing.axis import format_place, places, steps_at
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.legend import entry, wrap
@@ -26,7 +26,7 @@ from grubrics_tui.drawing.stacked import KeptStacks, Stacks, drawn, x_of
 from grubrics_tui.drawing.table import neighbor, table
 from grubrics_tui.model.history import History
 from grubrics_tui.model.step_phases import StepPhases
-from grubrics_tui.model.system_history import Sample, SystemHistory, gpus_of, ratio
+from grubrics_tui.model.system_history import SystemHistory, ratio
 from grubrics_tui.settings.layout import Layout, first_layout
 from grubrics_tui.widgets.chart import Chart
 from grubrics_tui.widgets.chart_base import ChartBase
@@ -81,33 +81,30 @@ class SystemPanel(Panel):
         self.query_one(Chart).display = free_height >= _CHART_HEIGHT
 
 
-def headline(sample: Sample, state: RunState | None = None) -> str:
+def headline(sample: SystemSample, state: RunState | None = None) -> str:
     """GPU name and free disk space; for an ended run, also the time of the last sample."""
     sampled = _format_moment(sample, state)
-    gpus = gpus_of(sample)
-    free = number(sample.get("disk_free"))
+    gpus, free = sample.gpus, sample.disk_free
     disk = "" if free is None else f"   disk {format_size(free)} free"
     if not gpus:
         return f"{sampled}no GPU{disk}"
-    name = line(gpus[0].get("name")) or "GPU"
+    name = gpus[0].name or "GPU"
     return sampled + (name if len(gpus) == 1 else f"{len(gpus)} x {name}") + disk
 
 
-def _format_moment(sample: Sample, state: RunState | None) -> str:
+def _format_moment(sample: SystemSample, state: RunState | None) -> str:
     """When the last sample of an ended run was taken; empty for an active run."""
-    taken = moment(sample.get("t"))
-    if state is None or not state.has_ended or taken is None:
+    if state is None or not state.has_ended or sample.t is None:
         return ""
     label = "last sample" if state.state == "lost" else "as of"
-    return f"{label} {time.strftime('%m-%d %H:%M', time.localtime(taken))}  "
+    return f"{label} {time.strftime('%m-%d %H:%M', time.localtime(sample.t))}  "
 
 
-def gauges(sample: Sample) -> list[Gauge]:
+def gauges(sample: SystemSample) -> list[Gauge]:
     """Several lines for a single GPU, one line per GPU for more."""
-    gpus = gpus_of(sample)
-    if len(gpus) == 1:
-        return _one_gpu(gpus[0])
-    return [_gpu_in_one_line(gpu) for gpu in gpus] or _host(sample)
+    if len(sample.gpus) == 1:
+        return _one_gpu(sample.gpus[0])
+    return [_gpu_in_one_line(gpu) for gpu in sample.gpus] or _host(sample)
 
 
 def system_plot(machine: SystemHistory, clock: Column) -> Plot:
@@ -120,53 +117,41 @@ def system_plot(machine: SystemHistory, clock: Column) -> Plot:
     return Plot(lines, y=Range(0.0, 100.0), clock=clock, timed=True)
 
 
-def _host(sample: Sample) -> list[Gauge]:
-    run_sample = sample.get("run")
-    run = run_sample if isinstance(run_sample, dict) else {}
-    cores, mem_total = integer(sample.get("cpu_count")) or 1, number(sample.get("mem_total"))
-    host_cpu, run_cpu = number(sample.get("cpu_percent")), number(run.get("cpu_percent"))
-    used = number(sample.get("mem_used"))
-    run_memory = number(run.get("pss")) or number(run.get("rss"))
-    total = format_size(mem_total)
-    processes = format_count(integer(run.get("pids")) or 0, "process", plural="processes")
+def _host(sample: SystemSample) -> list[Gauge]:
+    run, cores, total = sample.run, sample.cpu_count or 1, sample.mem_total
+    of_total = f"{format_size(sample.mem_used)} of {format_size(total)}"
+    processes = format_count(run.pids, "process", plural="processes")
     return [
-        Gauge("cpu host", ratio(host_cpu, 100), f"{cores} cores", _BUSY),
-        Gauge("cpu run", ratio(run_cpu, 100 * cores), processes, _BUSY),
-        Gauge("memory host", ratio(used, mem_total), f"{format_size(used)} of {total}", _FULL),
-        Gauge("memory run", ratio(run_memory, mem_total), format_size(run_memory), _FULL),
+        Gauge("cpu host", ratio(sample.cpu_percent, 100), f"{cores} cores", _BUSY),
+        Gauge("cpu run", ratio(run.cpu_percent, 100 * cores), processes, _BUSY),
+        Gauge("memory host", ratio(sample.mem_used, total), of_total, _FULL),
+        Gauge("memory run", ratio(run.memory, total), format_size(run.memory), _FULL),
     ]
 
 
-def _one_gpu(gpu: Sample) -> list[Gauge]:
-    index = integer(gpu.get("index")) or 0
-    used, run_memory, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
+def _one_gpu(gpu: GpuSample) -> list[Gauge]:
+    name, used, total = f"gpu {gpu.index}", gpu.mem_used, gpu.mem_total
     by_run = (
-        "not measurable here" if run_memory is None else f"{format_size(run_memory)} by this run"
+        "not measurable here" if gpu.run_mem is None else f"{format_size(gpu.run_mem)} by this run"
     )
+    of_total = f"{format_size(used)} of {format_size(total)}"
     return [
-        Gauge(f"gpu {index} busy", ratio(number(gpu.get("util")), 100), _state(gpu), _BUSY),
-        Gauge(
-            f"gpu {index} mem",
-            ratio(used, total),
-            f"{format_size(used)} of {format_size(total)}",
-            _FULL,
-        ),
-        Gauge(f"gpu {index} run", ratio(run_memory, total), by_run, _FULL),
+        Gauge(f"{name} busy", ratio(gpu.util, 100), _state(gpu), _BUSY),
+        Gauge(f"{name} mem", ratio(used, total), of_total, _FULL),
+        Gauge(f"{name} run", ratio(gpu.run_mem, total), by_run, _FULL),
     ]
 
 
-def _gpu_in_one_line(gpu: Sample) -> Gauge:
+def _gpu_in_one_line(gpu: GpuSample) -> Gauge:
     """Utilization as a bar, everything else as numbers."""
-    used, run_memory, total = (number(gpu.get(key)) for key in ("mem_used", "run_mem", "mem_total"))
-    by_run = MISSING if run_memory is None else format_size(run_memory)
-    detail = f"{format_size(used)} of {format_size(total)}, run {by_run}  {_state(gpu)}"
-    return Gauge(
-        f"gpu {integer(gpu.get('index')) or 0}", ratio(number(gpu.get("util")), 100), detail, _BUSY
-    )
+    by_run = MISSING if gpu.run_mem is None else format_size(gpu.run_mem)
+    of_total = f"{format_size(gpu.mem_used)} of {format_size(gpu.mem_total)}"
+    detail = f"{of_total}, run {by_run}  {_state(gpu)}"
+    return Gauge(f"gpu {gpu.index}", ratio(gpu.util, 100), detail, _BUSY)
 
 
-def _state(gpu: Sample) -> str:
-    power, heat = number(gpu.get("power_w")), number(gpu.get("temp_c"))
+def _state(gpu: GpuSample) -> str:
+    power, heat = gpu.power_w, gpu.temp_c
     parts = (f"{power:.0f} W" if power else "", f"{heat:.0f} °C" if heat else "")
     return ", ".join(part for part in parts if part)
 

@@ -13,6 +13,7 @@ from engine.base import files, jsonl
 from engine.run.history.train_log import Step, read_steps
 from engine.run.rundir import RunDir, RunDirGuard
 from engine.run.state import RunState, recorded_state
+from engine.run.system_sample import SystemSample
 from engine.supervise.run_writer import RunWriter
 
 
@@ -71,7 +72,7 @@ def test_another_run_of_the_name_gets_nothing(tmp_path: Path) -> None:
     run.attempt(1).path.mkdir(parents=True)
     writer.step(step(1))
     writer.event("start")
-    writer.sample({"cpu": 1})
+    writer.sample(SystemSample())
     writer.state(RunState("running", step=1))
     assert writer.flush()
     assert [path for path in run.path.rglob("*") if path.is_file()] == []

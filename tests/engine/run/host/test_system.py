@@ -60,4 +60,4 @@ def test_a_process_that_ended_holds_nothing(start: Start) -> None:
 
 def test_a_run_holds_less_than_its_host(start: Start, tmp_path: Path) -> None:
     sample = SystemSampler(tmp_path).sample([start(16, 16).pid])
-    assert 16 * MIB < sample["run"]["pss"] < sample["mem_used"]
+    assert 16 * MIB < (sample.run.pss or 0) < (sample.mem_used or 0)
