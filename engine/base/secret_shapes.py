@@ -47,7 +47,7 @@ _PLACEHOLDER = re.compile(
 )
 """What a script has where its user is to write a secret."""
 _PLAIN = re.compile(
-    r"[\d.,:\s\[\]-]+|(?i:true|false|none|null|yes|no)|(?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?"
+    r"[\d.,:e\s\[\]+-]+|(?i:true|false|none|null|yes|no)|(?:~|\.{1,2})?(?:/[\w.@-]+){2,}/?"
     r"|\$[{A-Z].*|[A-Z][A-Z_]*|….*"
 )
 """Numbers, flags and paths; a reference such as ``${...}``, and what is masked already."""
@@ -76,8 +76,11 @@ def is_label(name: str) -> bool:
 
 def labels_secret(name: str, value: str) -> bool:
     """Whether a field, an option or an assignment of that name, with ``value``, holds a secret."""
-    shortest = 4 if _PASSWORD.search(name) else 8
-    return len(value) >= shortest and is_label(name) and _may_be_secret(name, value)
+    is_password = _PASSWORD.search(name) is not None
+    if len(value) < (4 if is_password else 8) or not is_label(name):
+        return False
+    # A word is prose, or a name in code: "InvalidAuthToken: Authentication failed".
+    return (is_password or not value.isalpha()) and _may_be_secret(name, value)
 
 
 def _may_be_secret(name: str, value: str) -> bool:

@@ -113,6 +113,8 @@ def test_values_in_the_position_of_secrets_are_masked(around: str, secret: str) 
         "KeyError: keys ['input_ids', 'attention_mask'] not found",
         "actor/pg_loss:-7.450580596923828e-08 - training/global_step:10",
         "the password is required; passwords: none",
+        'rollout_corr/chi2_token:-5.960464477539063e-08 - "x_token":1.1920928955078125e-7,',
+        "RPC error: InvalidAuthToken: Authentication token is missing or incorrect",
         "RAY_AUTH_TOKEN_PATH=/shared/team/ray-token",
         "sk-learn-version-1-2-3",
         "sk-learn-is-a-name-of-words in Qwen2VLForConditionalGenerationWithLoRA",
