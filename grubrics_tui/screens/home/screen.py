@@ -27,7 +27,7 @@ from engine.doctor.health import Health
 from engine.run.columns import RunInfo, format_step
 from engine.run.rundir import RunDir
 from grubrics_tui.drawing.looks import look_of
-from grubrics_tui.drawing.spans import Row, Span, clipped, width_of
+from grubrics_tui.drawing.spans import Row, Span, clipped, fitted, width_of
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
 from grubrics_tui.model.news import News, read_news
 from grubrics_tui.model.poller import Pace, Poller
@@ -166,23 +166,19 @@ def _draw_run(
     paper = "line" if chosen else ""
     name = cut_name(run.id, columns.id, columns.id_head)
     row = [
-        Span("› " if chosen else "  ", "primary", paper, bold=True),
-        Span(f"{glyph} {run.state.word}".ljust(_STATE), ink, paper, bold=True),
-        Span(_GAP + name.ljust(columns.id), "", paper, bold=chosen),
-        Span(_GAP + _step(run).rjust(columns.step), "", paper),
-        Span(_GAP + _reward(run).ljust(columns.reward), "quiet", paper),
-        Span(_GAP + _time(run, news).ljust(columns.time), "quiet", paper),
+        Span("› " if chosen else "  ", "primary", bold=True),
+        Span(f"{glyph} {run.state.word}".ljust(_STATE), ink, bold=True),
+        Span(_GAP + name.ljust(columns.id), bold=chosen),
+        Span(_GAP + _step(run).rjust(columns.step)),
+        Span(_GAP + _reward(run).ljust(columns.reward), "quiet"),
+        Span(_GAP + _time(run, news).ljust(columns.time), "quiet"),
     ]
     detail, detail_ink = _detail(run, health)
-    beside = Span(_GAP + detail, detail_ink, paper)
+    beside = Span(_GAP + detail, detail_ink)
     if detail and width_of([*row, beside]) > width:
-        yield _filled(row, width, paper)
-        row, beside = [], Span(clipped(_INDENT + detail, width), detail_ink, paper)
-    yield _filled([*row, beside], width, paper)
-
-
-def _filled(row: Row, width: int, paper: str) -> Row:
-    return [*row, Span(" " * max(0, width - width_of(row)), "", paper)]
+        yield fitted(row, width, paper)
+        row, beside = [], Span(clipped(_INDENT + detail, width), detail_ink)
+    yield fitted([*row, beside], width, paper)
 
 
 def _step(run: RunInfo) -> str:
