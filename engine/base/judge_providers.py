@@ -20,7 +20,7 @@ from engine.base.errors import UsageError, guarded
 from engine.base.masking import holds_secret
 from engine.base.plugins import load
 from engine.base.secret_shapes import is_secret_name
-from engine.base.tables import write_between_marks
+from engine.base.tables import markdown_table, write_between_marks
 
 GROUP = "grubrics.judge_providers"
 
@@ -209,9 +209,8 @@ def check_provider(provider: JudgeProvider) -> Iterator[str]:
 
 def format_table(providers: Sequence[JudgeProvider] = BUILT_IN) -> str:
     """The Markdown table of docs/data.md."""
-    rows = ["| provider | credentials | what it is |", "|---|---|---|"]
-    rows += [f"| {p.name} | {_format_credentials(p)} | {p.summary} |" for p in providers]
-    return "\n".join(rows)
+    rows = [(each.name, _format_credentials(each), each.summary) for each in providers]
+    return markdown_table(("provider", "credentials", "what it is"), rows)
 
 
 def _format_credentials(provider: JudgeProvider) -> str:

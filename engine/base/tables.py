@@ -24,6 +24,11 @@ def table_lines(form: Form, names: Sequence[str], rows: Iterable[Row]) -> Iterat
     return _FORMS[form](names, (list(map(format_cell, row)) for row in rows))
 
 
+def markdown_table(names: Sequence[str], rows: Iterable[Row]) -> str:
+    """A table for a page, without the last line break."""
+    return "".join(table_lines("markdown", names, rows)).rstrip("\n")
+
+
 def aligned_lines(
     rows: Iterable[Sequence[str]], *, numbers: bool = False, indent: str = ""
 ) -> Iterator[str]:
@@ -76,14 +81,9 @@ def _is_formula(cell: str) -> bool:
 
 
 def _markdown_lines(names: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield _markdown_line(names)
-    yield _markdown_line(["---"] * len(names))
-    yield from map(_markdown_line, rows)
-
-
-def _markdown_line(cells: Sequence[str]) -> str:
-    escaped = (" ".join(cell.replace("|", "\\|").split()) for cell in cells)
-    return f"| {' | '.join(escaped)} |\n"
+    for cells in chain([names, ["---"] * len(names)], rows):
+        escaped = (" ".join(cell.replace("|", "\\|").split()) for cell in cells)
+        yield f"| {' | '.join(escaped)} |\n"
 
 
 _FORMS: Mapping[Form, Callable[[Sequence[str], Iterable[Sequence[str]]], Iterator[str]]] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_date, format_duration, format_number
+from engine.base.tables import markdown_table
 from engine.measure.ablations.plan import BASE, AblationPlan, Arm, find_kept
 from engine.measure.ablations.report import AblationReport
 from engine.measure.ablations.table import ArmRow
@@ -61,7 +62,7 @@ def render_verdict(report: AblationReport, root: Path, number: str) -> str:
     )
     not_tested = format_field("Not tested", f"{', '.join(_not_tested(plan))}.{_resolution(report)}")
     heading = f"[{number}] Ablation of {one_line(plan.name)}: {_summary(report.rows)}"
-    return render_entry(heading, fields, "", *_table(plan.arms, report.rows), "", not_tested)
+    return render_entry(heading, fields, "", _table(plan.arms, report.rows), "", not_tested)
 
 
 def _summary(rows: Sequence[ArmRow]) -> str:
@@ -110,9 +111,8 @@ def _kept(row: ArmRow, root: Path) -> Iterator[RunDir]:
             yield kept
 
 
-def _table(arms: Sequence[Arm], rows: Sequence[ArmRow]) -> Iterator[str]:
-    yield "| arm | change | mean | difference | 95% interval | seeds | verdict |"
-    yield "|---|---|---|---|---|---|---|"
+def _table(arms: Sequence[Arm], rows: Sequence[ArmRow]) -> str:
+    table = []
     for arm, row in zip(arms, rows, strict=True):
         estimate = row.comparison.difference if row.comparison else None
         cells = [
@@ -126,8 +126,9 @@ def _table(arms: Sequence[Arm], rows: Sequence[ArmRow]) -> Iterator[str]:
             str(sum(bool(run.values) for run in row.runs)),
             row.verdict or row.stopped or row.incomparable or "",
         ]
-        safe = ((jsonl.line(cell) or "").replace("|", "\\|") for cell in cells)
-        yield f"| {' | '.join(safe)} |"
+        table.append([jsonl.line(cell) or "" for cell in cells])
+    heads = ("arm", "change", "mean", "difference", "95% interval", "seeds", "verdict")
+    return markdown_table(heads, table)
 
 
 def _not_tested(plan: AblationPlan) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from engine.base import files, plugins
 from engine.base.errors import UsageError, guarded, unknown_name
-from engine.base.tables import write_between_marks
+from engine.base.tables import markdown_table, write_between_marks
 from engine.logs.formats.consoles import (
     NemoRlFormat,
     OpenInstructFormat,
@@ -285,9 +285,8 @@ def _may_hold_steps(name: str) -> bool:
 
 def format_table() -> str:
     """Return a row for each built-in format, in the order of detection."""
-    rows = ["| format (`--as`) | what is read |", "|---|---|"]
-    rows += [f"| {row.name} (`{row.key}`) | {row.reads} |" for row in FORMATS]
-    return "\n".join(rows)
+    rows = [(f"{row.name} (`{row.key}`)", row.reads) for row in FORMATS]
+    return markdown_table(("format (`--as`)", "what is read"), rows)
 
 
 def main() -> int:
