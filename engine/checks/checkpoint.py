@@ -287,12 +287,11 @@ def _differences(config: Config, owner: RunDir) -> str:
 
 
 def _another_folder(config: Config) -> str:
-    if config.kind == SFT:
-        return f"training.output_dir={config.get('training.output_dir')}-2"
-    renamed = f"trainer.experiment_name={config.get('trainer.experiment_name')}-2"
-    if checkpoint_dir(with_overrides(config, [renamed])) != checkpoint_dir(config):
+    key, folder = config.kind.run_name_key, checkpoint_dir(config)
+    renamed = f"{key}={config.get(key)}-2"
+    if checkpoint_dir(with_overrides(config, [renamed])) != folder:
         return renamed
-    return f"trainer.default_local_dir={checkpoint_dir(config)}-2"
+    return f"{config.kind.checkpoint_key}={folder}-2"
 
 
 def _existing_checkpoints(config: Config) -> Iterator[Check]:
@@ -302,8 +301,8 @@ def _existing_checkpoints(config: Config) -> Iterator[Check]:
     steps, complete = written_steps(folder), {}
     if mode == "auto" and not is_sft:
         complete = complete_steps(folder, wanted=WantedFiles.by_config(config.values))
-    if config.get("training.resume_from") if is_sft else mode == "resume_path":
-        key = "training.resume_from" if is_sft else "trainer.resume_from_path"
+    key = config.kind.resume_key
+    if config.get(key) if is_sft else mode == "resume_path":
         path = str(config.get(key) or "")
         if "global_step_" not in path or not Path(path).is_dir():
             message = f"{key}={path or 'null'} is not an existing global_step_N folder"

@@ -77,7 +77,7 @@ def _has_own_environment(env: Mapping[str, str]) -> bool:
 
 def needed_modules(config: Config) -> list[str]:
     """Return the modules that training with this config imports."""
-    loggers = config.get("trainer.logger") or config.get("logging.report_to") or []
+    loggers = config.listed(config.kind.loggers_key)
     judge = find_provider(config.get("judge.provider", "offline")) if asks_judge(config) else None
     optional = {
         **dict.fromkeys(judge.modules if judge else (), True),

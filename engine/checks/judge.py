@@ -175,7 +175,7 @@ def _env_file(path: Path) -> Iterator[Check]:
 
 def _wandb(subject: Subject) -> Iterator[Check]:
     """W&B asks for a login on the terminal, which a detached run does not have."""
-    loggers = subject.config.get("trainer.logger") or subject.config.get("logging.report_to") or []
+    loggers = subject.config.listed(subject.config.kind.loggers_key)
     if "wandb" not in loggers:
         return
     folder = subject.env.get("WANDB_DIR")

@@ -70,7 +70,7 @@ def cleartext_complaints(config: Config, env: Mapping[str, str]) -> Iterator[str
     The judge's key is not among them: ``find_credentials`` refuses it.
     """
     sent = [(name, "HF_ENDPOINT") for name in TOKEN_VARIABLES]
-    loggers = config.get("trainer.logger") or config.get("logging.report_to") or []
+    loggers = config.listed(config.kind.loggers_key)
     if "wandb" in loggers and env.get("WANDB_MODE", "online") == "online":
         sent.append(("WANDB_API_KEY", "WANDB_BASE_URL"))
     for credential, address in sent:

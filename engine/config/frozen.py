@@ -75,7 +75,7 @@ def training_data_hashes(config: Config) -> dict[str, str]:
 
     The keys are those of ``data_values``, which reads the hashes of a run.
     """
-    names = config.listed("data.train_files") or config.listed("data.train_file")
+    names = config.listed(config.kind.train_files_key)
     paths = [Path(str(name)).expanduser() for name in names if name]
     return {f"{OF_DATA} {path}": content_hash(path) for path in paths if path.is_file()}
 

@@ -10,6 +10,7 @@ from engine.base.quantities import format_stamp
 from engine.config import hub
 from engine.config.load import Config
 from engine.run.host.programs import typed_module
+from engine.run.kinds import KINDS
 
 TINY_WORLD = Path("data/tiny")
 MAKE_TINY_WORLD = typed_module("engine.data.tiny_world")
@@ -47,7 +48,9 @@ def local_folder(name: str, env: Mapping[str, str]) -> Path | None:
     return max(sorted(folders), key=lambda path: path.stat().st_mtime, default=None)
 
 
-DATA_KEYS = ("data.train_files", "data.val_files", "data.train_file", "data.val_file")
+DATA_KEYS = tuple(
+    key for kind in KINDS.values() for key in (kind.train_files_key, kind.val_files_key) if key
+)
 """Files that are read as tables: nothing in them is executed."""
 
 

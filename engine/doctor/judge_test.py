@@ -88,7 +88,7 @@ def run_test(
         missing = _finding("no_credentials", str(error), 1.0, context)
         return JudgeTest(settings, None, None, (missing,), None)
     trial = try_judge(settings, env, calls, probe)
-    advice = _advice(config, trial)
+    advice = _advice(context, trial)
     findings = _findings(trial, context)
     if advice is not None:
         findings = [_with_concurrency(finding, advice.recommended) for finding in findings]
@@ -174,14 +174,11 @@ def _misjudged(trial: Trial) -> list[Finding]:
     return [finding]
 
 
-def _advice(config: Config, trial: Trial) -> Advice | None:
-    prompts = config.get("data.train_batch_size")
-    rollouts = config.get("actor_rollout_ref.rollout.n")
-    latency = trial.p50
-    if not isinstance(prompts, int) or not isinstance(rollouts, int) or latency is None:
+def _advice(context: MetricContext, trial: Trial) -> Advice | None:
+    calls, latency = context.rollouts_per_step, trial.p50
+    if calls is None or latency is None:
         return None
-    calls = prompts * rollouts
-    limit = int(config.get("judge.max_concurrent"))
+    limit = int(context.get("judge.max_concurrent"))
     served = allowed(trial.at_once, trial.refused) if trial.refused else None
     # A sufficient limit does not change, unless the server refuses calls within it.
     wanted = max(limit, in_flight(calls, latency, SLOW_S))

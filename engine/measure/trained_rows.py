@@ -42,7 +42,7 @@ def _training_files(model: Path) -> Iterator[tuple[str, list[Path]]]:
         kind, values, cwd = find_kind(manifest.kind), manifest.values, manifest.working_folder
         if kind is None:
             return
-        given = values.get("data.train_files") or values.get("data.train_file") or []
+        given = values.get(kind.train_files_key or "") or []
         names = given if isinstance(given, list) else [given]
         yield stamp.run, [cwd / Path(str(name)).expanduser() for name in names]
         source = jsonl.location(values.get(kind.model_key))

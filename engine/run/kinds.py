@@ -39,6 +39,8 @@ class Kind:
     """How many steps it trains."""
     seed_keys: tuple[str, ...]
     """Everything random follows from these."""
+    train_files_key: str | None = None
+    val_files_key: str | None = None
     checkpointing_key: str | None = None
     """Gradient checkpointing."""
     micro_batch_key: str | None = None

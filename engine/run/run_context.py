@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.run.kinds import Kind
+from engine.run.trainer_settings import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,3 +58,10 @@ class MetricContext:
     def get(self, key: str | None, default: Any = None) -> Any:
         """Return the config value; ``default`` if the config is unknown or lacks the key."""
         return default if key is None else self.config.get(key, default)
+
+    @property
+    def rollouts_per_step(self) -> int | None:
+        """How many rollouts the config asks for; None if unknown."""
+        prompts, rollouts = self.get(key_of("batch")), self.get(key_of("rollouts"))
+        is_known = isinstance(prompts, int) and isinstance(rollouts, int)
+        return prompts * rollouts if is_known else None

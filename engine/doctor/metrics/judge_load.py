@@ -92,9 +92,8 @@ class _Load:
 
 
 def _read_load(run: Run) -> _Load | None:
-    sizes = run.context.get("data.train_batch_size"), run.context.get(fixes.ROLLOUTS)
-    planned = sizes[0] * sizes[1] if all(isinstance(size, int) for size in sizes) else None
-    calls, latency = newest(run, metrics.JUDGE_CALLS) or planned, newest(run, metrics.JUDGE_LATENCY)
+    calls = newest(run, metrics.JUDGE_CALLS) or run.context.rollouts_per_step
+    latency = newest(run, metrics.JUDGE_LATENCY)
     if not calls or not latency:
         return None
     step, rewards = newest(run, metrics.STEP_TIME), newest(run, metrics.REWARD_DURATION)

@@ -389,7 +389,7 @@ def config_facts(config: Config, again: RunDir | None = None) -> list[Fact]:
     from engine.base.judge_providers import asks_server
     from engine.config.scoring import asks_judge, scorer
 
-    model = config.get("model.path") or config.get("actor_rollout_ref.model.path")
+    model = config.get(config.kind.model_key)
     source = "" if again is None else f"   as run {again.id} was launched"
     facts: list[Fact] = [
         (

@@ -189,11 +189,10 @@ def _reward_range(run: Run) -> tuple[float | None, float | None]:
 
 def _format_cost(run: Run, steps: int) -> str:
     """Format what the wasted steps cost, as far as it is known."""
-    sizes = run.context.get("data.train_batch_size"), run.context.get(fixes.ROLLOUTS)
     times = run.series(metrics.STEP_TIME).values[-steps:]
     parts = [f"{format_count(steps, 'step')} wasted"]
-    if all(isinstance(size, int) for size in sizes):
-        parts.append(f"{steps * sizes[0] * sizes[1]:,} rollouts generated and judged")
+    if (rollouts := run.context.rollouts_per_step) is not None:
+        parts.append(f"{steps * rollouts:,} rollouts generated and judged")
     if times.size:
         parts.append(f"{figure(float(times.sum()) / 60)} minutes")
     return ", ".join(parts) + "."
