@@ -1,8 +1,8 @@
 """Rollouts of a run: verl's dump of each step joined with our reward records.
 
 A row of the dump and a record belong together when group and rollout are the same: the group is
-the sample's part of the dump's ``uid``, so joins never cross groups. Texts of the dump stay in the
-files; a step holds numbers, the lines of its texts, and the records.
+the sample's part of the dump's ``uid``, so joins never cross groups. A step holds numbers, the
+records, and the lines of the dump; texts that the dump has stay in the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec import structs
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -106,7 +106,7 @@ class Rollout:
             "best": best, "length": self.length, "trained": self.trained,
             "parts": dict(self.parts) if self.parts else None,
             "judge_scores": list(self.judge), "gold_scores": list(self.gold),
-            "error": asdict(self.error) if self.error else None, "text": self.text(),
+            "error": structs.asdict(self.error) if self.error else None, "text": self.text(),
             "ground_truth": self.ground_truth() or None, 
             **({FIELD: turns.to_json()} if (turns := self.conversation) is not None else {}),
         }  # fmt: skip
@@ -402,7 +402,9 @@ def _dumped(rows: list[DumpRow], record: RewardRecord | None) -> Rollout:
     )
     if record is None:
         return rollout
-    return replace(rollout, parts=_parts(record) or rollout.parts, record=record)
+    # The dump has the texts: thousands of rollouts would hold them twice.
+    scores = structs.replace(record, rubric=None, answer=None, ground_truth=None)
+    return replace(rollout, parts=_parts(record) or rollout.parts, record=scores)
 
 
 def _not_dumped(record: RewardRecord, index: int) -> Rollout:
