@@ -36,8 +36,8 @@ _CAPITALS = "TOKEN|PAT(?<=_PAT)|CREDENTIALS?"
 _IS_SURE = re.compile(rf"(?:(?i:{_LABELS}|^--.*token)|{_CAPITALS})$")
 _IS_LABEL = re.compile(rf"(?:(?i:{_LABELS}|token)|{_CAPITALS}|KEY)$")
 _PASSWORD = re.compile(r"pass|pwd", re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z_.]+\d{0,2}|\D*")
-"""What a name that may be that of a column, such as ``PRIMARY_KEY``, has as its value."""
+_COLUMN = re.compile(r"[A-Za-z_.]+\d{0,2}")
+"""What ``PRIMARY_KEY`` and the like have as their values."""
 _PLACEHOLDER = re.compile(
     r"<.*>|\{\{?[\w .-]*\}?\}|(?:sk-|hf_)?(?:x{3,}|[*]{3,}|\.{3,}|…)"
     r"|todo|tbd|empty|dummy|placeholder"
@@ -61,7 +61,9 @@ def is_secret_name(name: str) -> bool:
 def names_secret(name: str, value: str) -> bool:
     """Whether the variable ``name`` with ``value`` is a secret: it has a secret name, and its value
     is no flag, number, path or placeholder."""
-    return is_secret_name(name) and _may_be_secret(name, value)
+    may_be_column = name.upper().endswith("KEY") and not is_sure_label(name)
+    is_column = may_be_column and _COLUMN.fullmatch(value) is not None
+    return is_secret_name(name) and not is_column and not _is_plain(value)
 
 
 def is_sure_label(name: str) -> bool:
@@ -77,16 +79,16 @@ def is_label(name: str) -> bool:
 def labels_secret(name: str, value: str) -> bool:
     """Whether a field, an option or an assignment of that name, with ``value``, holds a secret."""
     is_password = _PASSWORD.search(name) is not None
-    if len(value) < (4 if is_password else 8) or not is_label(name):
+    if len(value) < (4 if is_password else 8) or not is_label(name) or _is_plain(value):
         return False
-    # A word is prose, or a name in code: "InvalidAuthToken: Authentication failed".
-    return (is_password or not value.isalpha()) and _may_be_secret(name, value)
+    if is_sure_label(name):
+        # A word is prose, or a name in code: "InvalidAuthToken: Authentication failed".
+        return is_password or not value.isalpha()
+    return not _COLUMN.fullmatch(value) and any(map(str.isdigit, value))
 
 
-def _may_be_secret(name: str, value: str) -> bool:
-    if _PLACEHOLDER.fullmatch(value) or _PLAIN.fullmatch(value):
-        return False
-    return is_sure_label(name) or not _WORD.fullmatch(value)
+def _is_plain(value: str) -> bool:
+    return bool(_PLAIN.fullmatch(value) or _PLACEHOLDER.fullmatch(value))
 
 
 def is_placeholder(value: str) -> bool:

@@ -180,6 +180,9 @@ def test_a_value_that_a_variable_holds_is_masked_in_every_form(value: str, form:
         "AWS_SECRET",
         "X_CREDENTIALS",
         "MYSQL_PWD",
+        "JUDGE_KEY",
+        "HF_TOKEN_READ",
+        "OPENAI_API_KEY_2",
     ],
 )
 def test_the_name_of_a_variable_says_that_it_is_secret(name: str) -> None:
