@@ -9,15 +9,12 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any
 
-import msgspec
 import orjson
 
 from engine.base import files, locks
 from engine.base.holes import numbered_lines
-
-T = TypeVar("T")
 
 APPEND_LOCK = ".append.lock"
 """In each folder with such files: who appends a line holds it."""
@@ -170,18 +167,6 @@ def _to_json(value: Any, indent: int | None = None) -> bytes:
     not UTF-8, becomes its escape."""
     text = json.dumps(finite(value), ensure_ascii=False, indent=indent)
     return (text + "\n").encode(errors="backslashreplace")
-
-
-Integer = Annotated[int, msgspec.Meta(ge=-_LARGEST_INTEGER, le=_LARGEST_INTEGER)]
-"""Of a field that ``convert`` reads: one that a call of the system takes, too."""
-
-
-def convert(value: Any, kind: type[T]) -> T | None:
-    """The record of a type that a JSON value holds; None for one with a field of another type."""
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        return None
 
 
 def number(value: Any) -> float | None:

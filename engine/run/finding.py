@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from engine.base.masking import mask_text
+from engine.base.typed import to_json
 
 
 class Severity(StrEnum):
@@ -52,15 +53,6 @@ class Evidence:
     def is_rollout(self) -> bool:
         """Whether it is a rollout, whose ``step``, ``group`` and ``rollout`` number it names."""
         return self.step is not None and {"group", "rollout"} <= self.values.keys()
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "path": self.path,
-            "offset": self.offset,
-            "step": self.step,
-            "values": dict(self.values),
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +165,7 @@ class Finding:
             "title": self.title,
             "onset_step": self.onset_step,
             "cause": self.cause,
-            "evidence": [evidence.to_json() for evidence in self.evidence],
+            "evidence": [*map(to_json, self.evidence)],
             "fixes": [fix.to_json(choices) for fix in self.fixes],
             "confidence": self.confidence,
             "not_checked": list(self.not_checked),

@@ -26,9 +26,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
+from msgspec import Struct, structs
+
 from engine.base import jsonl
 from engine.base.follow import Tail
-from engine.base.typed import to_json
+from engine.base.typed import Line, Number, decode_record
 from engine.run.host import gpus
 from engine.run.host.gpus import Device
 from engine.run.host.programs import own_module
@@ -45,20 +47,25 @@ _JOIN_PATIENCE_S = 2.0
 """Joining is repeated, and between attempts the run records what it waits for."""
 
 
-@dataclass(frozen=True)
-class _End:
-    """The end of a queued run. ``ran_s`` are the seconds since its trainer started."""
+class _Logged(Struct, frozen=True):
+    """A line of the file, of a run that joins or ends, or of a release. ``ran_s`` are the seconds
+    since the trainer of the run started."""
 
-    line: int
-    run: str
-    failed: bool
-    ran_s: float
-    limit_s: float
-    stepped: bool
+    event: str
+    boot: str
+    run: Line = ""
+    state: str = ""
+    ran_s: Number = 0.0
+    limit_s: Number = 0.0
+    stepped: bool = False
 
     @property
-    def fast(self) -> bool:
-        return self.failed and (self.ran_s <= self.limit_s or not self.stepped)
+    def is_early(self) -> bool:
+        return self.ran_s <= self.limit_s
+
+    @property
+    def failed_fast(self) -> bool:
+        return self.state == "failed" and (self.is_early or not self.stepped)
 
 
 class QueueLog:
@@ -69,14 +76,16 @@ class QueueLog:
         self._tail = Tail(log_path(root))
         self._boot = boot_id()
         self._line = 0
-        self._ends: deque[_End] = deque(maxlen=2)
+        self._ends: deque[_Logged] = deque(maxlen=2)
+        self._end_line = 0
+        """The line of the last one."""
 
     def refresh(self) -> None:
         """Read the lines that were appended since the last call."""
         for line in self._tail.lines():
-            record = jsonl.parse_line(line)
+            record = decode_record(line, _Logged)
             self._line += 1
-            if record is not None and record.get("boot") == self._boot:
+            if record is not None and record.boot == self._boot:
                 self._take(record)
 
     def in_order(self, runs: Collection[str]) -> list[str]:
@@ -93,12 +102,11 @@ class QueueLog:
 
         Two fast failures in a row hold the runs that were queued then, not those that join later.
         """
-        if len(self._ends) < 2 or not all(end.fast for end in self._ends):
+        if len(self._ends) < 2 or not all(end.failed_fast for end in self._ends):
             return None
-        last = self._ends[-1]
-        if self.places.get(run, 0) > last.line:
+        if self.places.get(run, 0) > self._end_line:
             return None
-        early = all(end.ran_s <= end.limit_s for end in self._ends)
+        early = all(end.is_early for end in self._ends)
         limit = f"within {max(end.limit_s for end in self._ends):g} s of their start"
         period = limit if early else f"{limit} or before their first step"
         names = " and ".join(end.run for end in self._ends)
@@ -106,23 +114,14 @@ class QueueLog:
             f"held: runs {names} failed {period}. Release the queue: grubrics-tui queue --release"
         )
 
-    def _take(self, record: dict[str, Any]) -> None:
-        event, run = record.get("event"), jsonl.line(record.get("run"))
-        if event == "release":
+    def _take(self, record: _Logged) -> None:
+        if record.event == "release":
             self._ends.clear()
-        elif event == "join" and run:
-            self.places[run] = self._line
-        elif event == "end" and run:
-            self._ends.append(
-                _End(
-                    self._line,
-                    run,
-                    record.get("state") == "failed",
-                    jsonl.number(record.get("ran_s")) or 0.0,
-                    jsonl.number(record.get("limit_s")) or 0.0,
-                    bool(record.get("stepped")),
-                )
-            )
+        elif record.event == "join" and record.run:
+            self.places[record.run] = self._line
+        elif record.event == "end" and record.run:
+            self._ends.append(record)
+            self._end_line = self._line
 
 
 def log_path(root: Path) -> Path:
@@ -357,54 +356,43 @@ def _is_local(state: RunState) -> bool:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A queued run, as last recorded by its supervisor."""
+    """A queued run, as last recorded by its supervisor, with its ticket."""
 
     id: str
     waiting_for: str | None
     reason: str | None
-    ticket: Ticket
+    after: str | None
+    turn: bool
+    gpus: int
+    joined: float
 
     @property
     def phrase(self) -> str:
         """What it waits for."""
         return self.reason or self.waiting_for or "its place in the queue"
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "id": self.id,
-            "waiting_for": self.waiting_for,
-            "reason": self.reason,
-            **to_json(self.ticket),
-        }
-
 
 @dataclass(frozen=True)
-class Line:
+class Queue:
     """The queued runs in order. ``held`` says why none of them starts, if the queue is held."""
 
     runs: Sequence[Waiting]
     held: str | None
 
-    def to_json(self) -> dict[str, Any]:
-        return {"runs": [run.to_json() for run in self.runs], "held": self.held}
 
-
-def line_up(root: Path) -> Line:
+def line_up(root: Path) -> Queue:
     """Read the queue of this machine in a runs directory."""
     log, active = QueueLog(root), ActiveRuns(root).read().items()
     log.refresh()
     queued = {name: state for name, state in active if state.state == "queued" and _is_local(state)}
-    runs = [
-        Waiting(
-            name,
-            queued[name].waiting_for,
-            queued[name].reason,
-            RunDir(root / name).read_manifest().queue or Ticket(),
-        )
-        for name in log.in_order(queued)
-    ]
-    holds = (log.hold(run.id) for run in runs if run.ticket.turn)
-    return Line(runs, next(filter(None, holds), None))
+    runs = [_waiting(RunDir(root / name), queued[name]) for name in log.in_order(queued)]
+    holds = (log.hold(run.id) for run in runs if run.turn)
+    return Queue(runs, next(filter(None, holds), None))
+
+
+def _waiting(run: RunDir, state: RunState) -> Waiting:
+    ticket = run.read_manifest().queue or Ticket()
+    return Waiting(run.id, state.waiting_for, state.reason, **structs.asdict(ticket))
 
 
 def _phrase(name: str, state: RunState) -> str:

@@ -27,7 +27,7 @@ def queue(
         for number, queued in enumerate(line.runs, 1)
     ]
     text = "\n".join(rows) if rows else "no queued runs"
-    answer(line.to_json(), f"{text}\n{line.held}" if line.held else text, as_json)
+    answer(line, f"{text}\n{line.held}" if line.held else text, as_json)
 
 
 COMMAND = Command(queue, Task.RUN)

@@ -8,14 +8,17 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from engine.base import files, jsonl
 from engine.base.errors import UsageError
 from engine.base.files import content_hash
+from engine.base.typed import to_json
 from engine.config.frozen import manifest_config, pinned_config, training_fingerprint
 from engine.config.load import Config, load_config, parse_override
 from engine.config.places import DATA_KEYS, data_files
@@ -129,7 +132,7 @@ class AblationPlan:
                 Path(file.source), Path(file.target), use_contrastive=file.use_contrastive
             )
         files.write_atomic(self.folder / BASE_FILE, _pinned(base))
-        jsonl.write_json(path, asdict(self))
+        jsonl.write_json(path, to_json(self))
 
 
 def run_names(job: Job) -> list[str]:
@@ -156,7 +159,10 @@ def read_plan(folder: Path) -> AblationPlan:
     raw = jsonl.read_json(path)
     if raw is None and not path.is_file():
         raise UsageError(f"{folder}: not an ablation, it has no plan.json")
-    plan = jsonl.convert(raw, AblationPlan)
+    try:
+        plan = msgspec.convert(raw, AblationPlan)
+    except msgspec.ValidationError:
+        plan = None
     if plan is None or plan.id != check_id(folder.name) or not _is_plan(plan):
         raise UsageError(
             f"{path}: damaged or edited. Delete it and give the command that planned it again: "

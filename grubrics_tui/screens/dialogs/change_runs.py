@@ -82,7 +82,7 @@ def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
 def with_waiting_runs(question: Question[bool], runs: Sequence[RunDir]) -> Question[bool]:
     """Add the queued runs that wait for one of these to finish, also by way of another one: a stop
     makes them fail."""
-    after = {queued.id: queued.ticket.after for queued in line_up(runs[0].path.parent).runs}
+    after = {queued.id: queued.after for queued in line_up(runs[0].path.parent).runs}
     failed = {run.id for run in runs}
     while found := {name for name, first in after.items() if first in failed} - failed:
         failed |= found

@@ -27,7 +27,7 @@ from engine.run.rundir import RunDir, run_ids
 from engine.run.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.supervise import supervisor
 from engine.supervise.queue import (
-    Line,
+    Queue,
     QueueLog,
     QueuePlace,
     Start,
@@ -84,7 +84,7 @@ class Folder:
             start_supervisor(run)
         return run
 
-    def line(self) -> Line:
+    def line(self) -> Queue:
         return line_up(self.root)
 
 
