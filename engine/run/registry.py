@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
-from engine.base import typed
+from engine.base import jsonl
 from engine.base.text import sparkline
 from engine.base.typed import Line, Moment, Number
 from engine.run.columns import RunInfo
@@ -20,7 +20,6 @@ from engine.run.index import stamp as stamp_of
 from engine.run.notes import Notes, read_notes
 from engine.run.rundir import RunDir, exists, folder_names
 from engine.run.state import (
-    Phrase,
     RunState,
     observe,
     observed_state,
@@ -29,24 +28,26 @@ from engine.run.state import (
 )
 from engine.run.trust import is_neighbor
 
-Name = Annotated[Line, Meta(max_length=200)]
+_LONGEST, _LONGEST_CHANGE, _MOST_CHANGES = 200, 2000, 100
+"""Characters of a name and of an override in the list, and how many overrides."""
+_NO_NOTES = Notes()
 
 
 class Row(Struct, frozen=True, omit_defaults=True):
     """What the list needs of a run that may have changed since: safe to show, also if the index was
     edited. ``state`` is None where it could not be read."""
 
-    recipe: Name = ""
-    kind: Name = ""
+    recipe: Line = ""
+    kind: Line = ""
     created: Moment | None = None
-    changed: Annotated[tuple[Phrase, ...], Meta(max_length=100)] = ()
+    changed: tuple[Line, ...] = ()
     """The overrides."""
     reward: Number | None = None
     curve: Line = ""
     train_loss: Number | None = None
     loss_curve: Line = ""
     validation: Number | None = None
-    notes: Notes = Notes()
+    notes: Notes = _NO_NOTES
     state: RunState | None = None
 
 
@@ -95,17 +96,18 @@ def _notes_stamp(file: str) -> str:
 def _row(run: RunDir) -> Row:
     """The row of the index: only what the list needs."""
     manifest, state = run.read_manifest(), recorded_state(run)
-    shown = {
-        "recipe": manifest.recipe,
-        "kind": manifest.listed_kind,
-        "created": manifest.created,
-        "changed": manifest.format_changes(),
-    }
-    row = typed.convert_record(shown, Row) or Row()
+    changed = (jsonl.line(text) or "" for text in manifest.format_changes()[:_MOST_CHANGES])
     if state is not None and state.has_ended:
         state = replace(state, trainer=None, supervisor=None, heartbeat=None, beat=None, host=None)
-    fields = {"notes": notes} if exists(str(run.notes)) and (notes := read_notes(run)) else {}
-    return replace(row, **_figures(run), **fields, state=state)
+    return Row(
+        recipe=(manifest.recipe or "")[:_LONGEST],
+        kind=(manifest.listed_kind or "")[:_LONGEST],
+        created=manifest.created,
+        changed=tuple(text[:_LONGEST_CHANGE] for text in changed),
+        **_figures(run),
+        notes=read_notes(run) if exists(str(run.notes)) else _NO_NOTES,
+        state=state,
+    )
 
 
 def _figures(run: RunDir) -> dict[str, Any]:
