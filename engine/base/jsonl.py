@@ -22,7 +22,6 @@ LARGEST_FILE = 16 << 20
 """Bytes of a JSON file that is read at once. A manifest has some hundred KiB."""
 
 _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-_HEAD = 16 << 10
 _LARGEST = 1e100  # as good as infinite, while sums and squares stay finite
 _NUMBERS = (int, float)
 _LARGEST_INTEGER = 2**53  # what JSON numbers hold exactly
@@ -124,21 +123,6 @@ def read_json(path: Path, limit: int = LARGEST_FILE) -> dict[str, Any] | None:
         return parse_line(files.read_regular(path, limit))
     except OSError:
         return None
-
-
-def read_json_before(path: Path, key: str) -> dict[str, Any] | None:
-    """The members before an object ``key`` in a file of ``write_json``, without reading the rest.
-
-    None where these are more than 16 KiB, and for a file that is indented in another way.
-    """
-    try:
-        with files.open_regular(path) as handle:
-            head = handle.read(_HEAD)
-    except OSError:
-        return None
-    # No string contains a raw line break, so this is the line of a top-level member.
-    end = head.find(f',\n  "{key}": {{'.encode())
-    return None if end < 0 else parse_line(head[:end] + b"}")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -167,7 +167,7 @@ def plan_command_again(
         raise UsageError(
             f"run '{run.id}' is a pipeline. To run it again: grubrics-tui pipeline {pipeline.file}"
         )
-    slurm, cwd = manifest.slurm, manifest.cwd
+    slurm, cwd = manifest.slurm or (), manifest.cwd
     if slurm and "--" in argv:
         argv = submitted_argv(argv)
     if not argv or cwd is None:
@@ -218,7 +218,7 @@ def _manifest(plan: CommandPlan) -> FullManifest:
         total_steps=plan.total_steps,
         gpus=plan.gpus,
         queue=plan.ticket,
-        slurm=plan.slurm,
+        slurm=plan.slurm or None,
         pipeline=plan.pipeline,
         config=dict(plan.settings),
     )

@@ -338,7 +338,7 @@ def manifest(launch_plan: LaunchPlan) -> FullManifest:
         in_file=in_file(config),
         world_size=_world_size(config),
         seeds={key: each.value for key, each in settings.items() if key.endswith("seed")},
-        deterministic=deterministic_variables(config, os.environ),
+        deterministic=deterministic_variables(config, os.environ) or None,
         total_steps=launch_plan.total_steps,
         checkpoint_dir=checkpoint_dir(config),
         parent=launch_plan.parent,

@@ -44,13 +44,16 @@ class Setting(Struct, frozen=True, omit_defaults=True):
     """An effective value of a config; ``origin`` is default, file, cli, environment or implied."""
 
     value: Any
-    origin: Line = ""
+    origin: str = ""
     reference: bool = False
     """Whether the value is a ``${...}`` that refers to a secret."""
 
     def __post_init__(self) -> None:
+        # Of a thousand settings nearly none takes more than these two tests.
         if type(self.value) in (dict, list):
             force_setattr(self, "value", _plain(self.value))
+        if not self.origin.isprintable():
+            force_setattr(self, "origin", jsonl.line(self.origin))
 
     @property
     def is_chosen(self) -> bool:
@@ -276,7 +279,7 @@ class Manifest(Surroundings, frozen=True, kw_only=True, omit_defaults=True):
     in_file: dict[Line, Any] | None = None
     world_size: Integer | None = None
     seeds: dict[str, Any] = {}
-    deterministic: dict[VariableName, Word] = {}
+    deterministic: dict[VariableName, Word] | None = None
     total_steps: Integer | None = None
     checkpoint_dir: Location | None = None
     parent: Parent | None = None
@@ -288,7 +291,7 @@ class Manifest(Surroundings, frozen=True, kw_only=True, omit_defaults=True):
     metrics: Line | None = None
     format: Line | None = None
     ray: Line | None = None
-    slurm: Words = ()
+    slurm: Words | None = None
     adopted: Adopted | None = None
     pipeline: PipelineRecord | None = None
     wandb: WandbNames | None = None
@@ -384,7 +387,7 @@ class FullManifest(Manifest, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ConfigRecord(Struct, frozen=True):
-    """The config of a manifest alone."""
+    """The config alone, in its own file or in a manifest of an earlier version."""
 
     config: dict[str, Setting] = {}
 

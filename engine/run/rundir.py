@@ -9,10 +9,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from engine.base import jsonl
 from engine.base.errors import UsageError, nearest, unknown_name
-from engine.base.typed import read_record, to_json
-from engine.run.manifest import ConfigRecord, FullManifest, Manifest, Settings
+from engine.base.typed import read_record, to_json, write_record
+from engine.run.manifest import ConfigRecord, FullManifest, Manifest, Setting
 
 RUN_ID_VARIABLE = "GRUBRICS_RUN_ID"
 ATTEMPT_DIR_VARIABLE = "GRUBRICS_ATTEMPT_DIR"
@@ -39,6 +41,8 @@ MARKS = frozenset(
 )
 """Variables that identify a process of a run (see ``engine.run.marks``)."""
 
+SETTINGS = "config.json"
+
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -62,6 +66,12 @@ class RunDir:
     def config(self) -> Path:
         """The config of the launch."""
         return self.path / "recipe.yaml"
+
+    @property
+    def settings(self) -> Path:
+        """Every value of the config with its origin. Earlier versions wrote them to the manifest,
+        and a command has none."""
+        return self.path / SETTINGS
 
     @property
     def state(self) -> Path:
@@ -139,16 +149,24 @@ class RunDir:
 
     def read_full_manifest(self) -> FullManifest:
         """The manifest with the config; an empty one if there is none."""
-        return read_record(self.manifest, FullManifest) or FullManifest()
+        manifest = read_record(self.manifest, FullManifest) or FullManifest()
+        return replace(manifest, config=self.read_config()) if self._has_settings else manifest
 
-    def read_config(self) -> Settings:
+    def read_config(self) -> dict[str, Setting]:
         """The config alone; empty if there is none."""
-        record = read_record(self.manifest, ConfigRecord)
+        file = self.settings if self._has_settings else self.manifest
+        record = read_record(file, ConfigRecord)
         return {} if record is None else record.config
 
     def write_manifest(self, manifest: FullManifest) -> None:
-        """Write the manifest with the config. OSError."""
-        jsonl.write_json(self.manifest, to_json(manifest))
+        """Write the manifest and the config. OSError."""
+        if manifest.config or self._has_settings:
+            write_record(self.settings, ConfigRecord(config=manifest.config))
+        jsonl.write_json(self.manifest, to_json(replace(manifest, config={})))
+
+    @property
+    def _has_settings(self) -> bool:
+        return exists(f"{self.path}/{SETTINGS}")
 
 
 @dataclass(frozen=True)

@@ -146,7 +146,7 @@ def exposures(run: RunDir) -> list[str]:
 
 
 def vouch(run: RunDir) -> None:
-    """Sign the run's manifest and config: this user wrote them and trusts them.
+    """Sign the run's manifest and configs: this user wrote them and trusts them.
 
     Without a folder for the user's key nothing is signed, and the run has to be confirmed.
     """
@@ -182,7 +182,7 @@ def is_own_folder(folder: Path) -> bool:
 
 
 def is_launched_here(run: RunDir) -> bool:
-    """Whether this user signed the run, and manifest, code copies and config are unchanged.
+    """Whether this user signed the run, and manifest, code copies and configs are unchanged.
 
     A missing config is not checked.
     """
@@ -276,23 +276,28 @@ def _of_folder_above(run: RunDir) -> Iterator[str]:
 
 
 def _digest(run: RunDir) -> str:
-    """A digest of everything that is shown: manifest, config, jobs, and the code they name."""
+    """A digest of everything that is shown: manifest, configs, jobs, and the code they name."""
     location = os.fsencode(run.path.resolve()) + b"\0" + owner_names(run.path).encode()
     digest = hashlib.sha256(location)
     jobs = sorted(run.path.glob("attempt_*/ray_job.json"))
-    for path in (run.manifest, run.config, *jobs, *code_files(run)):
+    for path in (run.manifest, *_settings(run), run.config, *jobs, *code_files(run)):
         digest.update(os.fsencode(path) + b"\0" + _content(path))
     return digest.hexdigest()
 
 
 def _proofs(key: bytes, run: RunDir) -> dict[str, str]:
-    """Signatures of manifest and config; independent of the path, so that a run may be moved."""
+    """Signatures of manifest and configs; independent of the path, so that a run may be moved."""
     digest = hmac.new(key, _content(run.manifest), hashlib.sha256)
-    for path in code_copies(run):
+    for path in (*_settings(run), *code_copies(run)):
         digest.update(os.fsencode(path.relative_to(run.path)) + b"\0" + _content(path))
     manifest = digest.hexdigest()
     digest.update(_content(run.config))
     return {"manifest": manifest, "recipe": digest.hexdigest()}
+
+
+def _settings(run: RunDir) -> list[Path]:
+    """The config with its origins, if it is a file of its own."""
+    return [run.settings] if os.path.lexists(run.settings) else []
 
 
 def _content(path: Path) -> bytes:

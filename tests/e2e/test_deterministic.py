@@ -85,8 +85,9 @@ def test_two_runs_are_equal(tiny_world: Project, config: tuple[str, ...]) -> Non
 def check_recorded(run: RunDir, config: tuple[str, ...]) -> None:
     """The manifest has the variables and the flag, and the trainer had them."""
     manifest = run.read_full_manifest()
+    variables = manifest.deterministic or {}
     engine = "verl.engine" if config is SFT else f"{POLICY}.actor.fsdp_config"
     assert manifest.value(f"{engine}.full_determinism") is True
     seed = "42" if config is SFT else "1"
-    assert manifest.deterministic["PYTHONHASHSEED"] == seed
-    assert manifest.deterministic["OMP_NUM_THREADS"] == "1"
+    assert variables["PYTHONHASHSEED"] == seed
+    assert variables["OMP_NUM_THREADS"] == "1"

@@ -249,7 +249,8 @@ def _read_files(source: RunDir | ExternalRun) -> Iterator[tuple[str, Path]]:
     if isinstance(source, ExternalRun):
         yield source.path.name, source.path
         return
-    yield from ((path.name, path) for path in (source.manifest, source.config, source.train_log))
+    read = (source.manifest, source.settings, source.config, source.train_log)
+    yield from ((path.name, path) for path in read)
 
 
 _LETTERS = "ABCDEFGH"

@@ -152,7 +152,7 @@ def _not_its_own(run: RunDir, folder: Path) -> str | None:
 
 
 def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
-    """Why another run needs ``folder``: its manifest names a path in it, for any purpose."""
+    """Why another run needs ``folder``: its manifest or config names a path in it."""
     # Thousands of manifests name nearly the same paths; each is resolved once.
     is_within = cache(partial(_is_within, os.path.realpath(folder)))
     for other in others:
@@ -171,21 +171,26 @@ def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
 
 @dataclass(frozen=True)
 class ManifestTexts:
-    """Every text in a manifest, keys included, and the folder in which relative paths begin."""
+    """Every text of a manifest and its config, with the folder where relative paths begin."""
 
     folder: str
     texts: frozenset[str]
 
 
 def manifest_texts(run: RunDir) -> ManifestTexts | None:
-    """The texts of all of a manifest, damaged fields too; None for a file that is not a manifest.
+    """The texts of all of a manifest and its config, damaged fields too; None where one is damaged
+    as a whole.
 
     OSError for one that cannot be read.
     """
     content = jsonl.parse_line(files.read_regular(run.manifest, jsonl.LARGEST_FILE))
-    if content is None:
+    settings: dict[str, Any] | None = {}
+    if os.path.lexists(run.settings):
+        settings = jsonl.parse_line(files.read_regular(run.settings, jsonl.LARGEST_FILE))
+    if content is None or settings is None:
         return None
-    return ManifestTexts(str(content.get("cwd") or "."), frozenset(_texts_of(content)))
+    texts = frozenset(_texts_of([content, settings]))
+    return ManifestTexts(str(content.get("cwd") or "."), texts)
 
 
 def _is_within(inside: str, cwd: str, text: str) -> bool:

@@ -30,12 +30,13 @@ from engine.run.columns import Column, RunInfo
 from engine.run.history import metrics
 from engine.run.history.train_log import newest_names, newest_value
 from engine.run.index import stamp
-from engine.run.rundir import RunDir
+from engine.run.rundir import SETTINGS, RunDir, exists
 
 CONFIG = "config."
 
 _METRICS = frozenset(v for k, v in vars(metrics).items() if k.isupper() and isinstance(v, str))
 _ABSENT = object()
+_LOG = "train_log.jsonl"
 _ALIKE = 0.75
 """Similarity from which a name is a field with a typing mistake, rather than a config key."""
 _HEALTH_WORDS = frozenset({"healthy", "unhealthy"})
@@ -64,9 +65,10 @@ class RunFiles:
         self.asked.add(name)
         key = _config_key(name)
         if key is not None:
-            values = self._cached(run, name, "manifest.json", key)
+            is_apart = exists(f"{self._root}/{run.id}/{SETTINGS}")
+            values = self._cached(run, name, SETTINGS if is_apart else "manifest.json", key)
             return () if values is _ABSENT else tuple(values)
-        value = self._cached(run, name, "train_log.jsonl", metrics.canonical(name))
+        value = self._cached(run, name, _LOG, metrics.canonical(name))
         return () if value is None else (value,)
 
     def column(self, name: str) -> Column:
@@ -93,7 +95,7 @@ class RunFiles:
         try:
             current = stamp(f"{self._root}/{run.id}/{file}")
         except OSError:
-            return _ABSENT if file == "manifest.json" else None
+            return None if file == _LOG else _ABSENT
         cached = self._cache.get((run.id, field))
         if cached is None or cached[0] != current:
             cached = self._cache[run.id, field] = (current, self._read(run, file, name))
@@ -104,7 +106,7 @@ class RunFiles:
 
     def _read(self, run: RunInfo, file: str, name: str) -> Any:
         directory = RunDir(self._root / run.id)
-        if file != "manifest.json":
+        if file == _LOG:
             value = newest_value(directory.train_log, name)
             if value is None:
                 self.other_names.update(newest_names(directory.train_log))

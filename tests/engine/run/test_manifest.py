@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.typed import to_json
 from engine.launch.resume import starting_point
@@ -135,6 +136,32 @@ def test_the_config_is_read_apart_from_the_others(tmp_path: Path) -> None:
     assert run.read_manifest().kind is None
     assert run.read_config() == {"a": Setting(1)}
     assert run.read_full_manifest() == FullManifest(recipe="night", config={"a": Setting(1)})
+
+
+@pytest.mark.parametrize("config", [{"b": Setting(2, "cli", reference=True)}, {}])
+def test_a_config_in_its_own_file_replaces_that_of_the_manifest(
+    tmp_path: Path, config: dict[str, Setting]
+) -> None:
+    run = RunDir(tmp_path)
+    run.manifest.write_text('{"recipe": "night", "config": {"a": {"value": 1}}}')
+    run.write_manifest(FullManifest(recipe="day", config={"a": Setting(3)}))
+    run.write_manifest(FullManifest(recipe="day", config=config))
+    assert run.read_full_manifest() == FullManifest(recipe="day", config=config)
+    assert run.read_config() == config
+    assert jsonl.read_json(run.manifest) == {"recipe": "day"}
+
+
+def test_a_damaged_config_file_is_no_config(tmp_path: Path) -> None:
+    run = RunDir(tmp_path)
+    run.write_manifest(FullManifest(recipe="day", config={"a": Setting(3)}))
+    run.settings.write_text("{")
+    assert run.read_full_manifest() == FullManifest(recipe="day")
+
+
+def test_a_command_without_settings_has_no_config_file(tmp_path: Path) -> None:
+    run = RunDir(tmp_path)
+    run.write_manifest(FullManifest(kind="command"))
+    assert not run.settings.exists()
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ def test_a_run_of_ones_own_is_simply_acted_on_wherever_it_was_moved(root: Path) 
     require(moved, executes=True)
 
 
-@pytest.mark.parametrize("name", ["manifest.json", "recipe.yaml", "code/reward.py"])
+@pytest.mark.parametrize("name", ["manifest.json", "config.json", "recipe.yaml", "code/reward.py"])
 def test_a_run_that_was_changed_needs_a_new_confirmation(root: Path, name: str) -> None:
     run = make_run(root)
     run.code.mkdir()

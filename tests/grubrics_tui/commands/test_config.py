@@ -68,7 +68,7 @@ def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:
     run.write_manifest(contents)
     run.config.write_text(pinned_config(contents.config))
     values = json.loads(told("try", "--json", runs=tmp_path))["values"]
-    read = jsonl.read_json(run.manifest)
+    read = jsonl.read_json(run.settings)
     assert read is not None and values == read["config"]
     assert told("try", "--unused", runs=tmp_path).startswith("cli ")
 

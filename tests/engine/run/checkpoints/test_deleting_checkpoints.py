@@ -22,6 +22,7 @@ from engine.supervise.housekeeping import (
 )
 from tests.engine.run.checkpoints.checkpoint_files import save
 from tests.engine.supervise.kept_runs import make_run, save_checkpoint
+from tests.manifests import change_config
 
 
 @pytest.fixture
@@ -108,6 +109,21 @@ def test_checkpoints_that_another_run_uses_stay(root: Path, use: dict[str, Any])
     save_checkpoint(run)
     make_run(root, "younger", **use)
     assert keeps(run, root, "run 'younger' uses them")
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"), [("", "uses them"), ("{", "may use them (its manifest is damaged)")]
+)
+def test_checkpoints_that_the_config_file_of_another_run_names_stay(
+    root: Path, damage: str, reason: str
+) -> None:
+    run = make_run(root)
+    save_checkpoint(run)
+    younger = make_run(root, "younger")
+    change_config(younger, **{"model.path": {"value": "checkpoints/old/final"}})
+    if damage:
+        younger.settings.write_text(damage)
+    assert keeps(run, root, f"run 'younger' {reason}")
 
 
 def test_steps_that_an_earlier_run_saved_stay_when_the_run_that_built_on_them_goes(
