@@ -42,6 +42,7 @@ ALLOWED = {
     # What comes with this program, and what the installer recorded of it.
     ("engine/run/categories.py", "read_text"),
     ("engine/run/history/metrics.py", "read_bytes"),
+    ("engine/run/trainer_settings.py", "read_bytes"),
     ("engine/run/host/environment.py", "read_text"),
     # Files that the person names: a token, data, a model, the experiment log.
     ("engine/supervise/ray_jobs.py", "read_text"),
