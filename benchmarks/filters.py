@@ -19,7 +19,7 @@ from engine.base import jsonl
 from engine.run.history.run_filter import RunFiles, RunFilter
 from engine.run.index import Index
 from engine.run.registry import Row, list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 COUNT = 10_000
 STEPS = 60
@@ -36,7 +36,7 @@ FILTERS = (
 
 def log_steps(root: Path) -> None:
     """The same history for every run: twenty metrics a step."""
-    log = RunDir(root / "log")
+    log = Run(root / "log")
     log.path.mkdir()
     for step in range(1, STEPS + 1):
         metrics = {

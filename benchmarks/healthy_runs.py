@@ -36,7 +36,7 @@ from engine.doctor.live import RunFollower
 from engine.doctor.metrics.rules.weight_sync import DIFFERENCE
 from engine.run.finding import Finding
 from engine.run.history.train_log import read_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -71,7 +71,7 @@ class Result:
 
 def follow(project: Path, plan: Plan) -> Result:
     """Train it, and look at it as a screen would until it ends."""
-    begun, run = time.monotonic(), RunDir(project / "runs" / plan.name)
+    begun, run = time.monotonic(), Run(project / "runs" / plan.name)
     earlier = project / "live" / f"{plan.name}.json"
     live = dict.fromkeys(json.loads(earlier.read_text()) if earlier.exists() else [])
     if not run.path.exists():

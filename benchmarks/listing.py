@@ -34,7 +34,7 @@ from pathlib import Path
 
 from engine.run.identity import Identity
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,7 +56,7 @@ def make_runs(root: Path, count: int, unfinished: int = UNFINISHED) -> None:
     chance, now = random.Random(0), time.time()
     for number in range(count):
         started = now - 600.0 * number
-        run = RunDir(root / time.strftime("grpo_tiny-%Y%m%d-%H%M%S", time.gmtime(started)))
+        run = Run(root / time.strftime("grpo_tiny-%Y%m%d-%H%M%S", time.gmtime(started)))
         run.path.mkdir(parents=True)
         run.manifest.write_text(text)
         state = _going_on(number) if number < min(unfinished, count // 2) else _ended(chance)
@@ -169,7 +169,7 @@ def rows(count: int, folder: Path, beside: Path | None) -> Iterator[str]:
     yield from _in_turns(count, folder, dict(_commands(trees, count)))
     going_on = min(UNFINISHED, count // 2)
     for number, path in enumerate(sorted((folder / "runs").iterdir())[:going_on]):
-        write_state(RunDir(path), _going_on(number).evolve(heartbeat=time.time()))
+        write_state(Run(path), _going_on(number).evolve(heartbeat=time.time()))
     running = f"runs, warm, {going_on // 2} running"
     yield from _in_turns(count, folder, {running: (OURS, count, ROOT)})
 

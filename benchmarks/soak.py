@@ -31,7 +31,7 @@ from engine.launch.resume import resume
 from engine.run.history.train_log import history, read_steps
 from engine.run.identity import Identity
 from engine.run.processes import alive, identify, marked, members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.run.trust import vouch
 from engine.supervise.reaper import find_orphans, reap
@@ -112,16 +112,16 @@ def soak(root: Path, cycles: int, seed: int = 0, longest_s: float = 600.0) -> Ta
     return tally
 
 
-def begin(root: Path, tally: Tally) -> RunDir:
+def begin(root: Path, tally: Tally) -> Run:
     """Start a run as a launch does: whole directory first, then its supervisor."""
     tally.started += 1
-    run = RunDir(root / "runs" / f"run-{tally.started}")
+    run = Run(root / "runs" / f"run-{tally.started}")
     run.attempt(1).path.mkdir(parents=True)
     checkpoints = root / "checkpoints" / run.id
     argv = [sys.executable, str(STANDIN), str(STEPS), "--sleep", "0.04", "--worker"]
     argv += ["--save-to", str(checkpoints), "--save-every", str(SAVE_EVERY)]
     jsonl.write_json(
-        run.manifest,
+        run.manifest_file,
         {
             "v": 1,
             "id": run.id,
@@ -142,16 +142,16 @@ def begin(root: Path, tally: Tally) -> RunDir:
     return run
 
 
-def kill_trainer(run: RunDir, chance: random.Random) -> None:
+def kill_trainer(run: Run, chance: random.Random) -> None:
     _kill(_recorded(run).trainer)
     _await(run, lambda: observed_state(run).has_ended)
 
 
-def kill_supervisor(run: RunDir, chance: random.Random) -> None:
+def kill_supervisor(run: Run, chance: random.Random) -> None:
     _kill(_recorded(run).supervisor)
 
 
-def kill_everything(run: RunDir, chance: random.Random) -> None:
+def kill_everything(run: Run, chance: random.Random) -> None:
     supervisor = _recorded(run).supervisor
     targets = [*members(run), *([supervisor] if supervisor else [])]
     chance.shuffle(targets)
@@ -163,7 +163,7 @@ def kill_everything(run: RunDir, chance: random.Random) -> None:
     _kill(supervisor)
 
 
-def kill_worker(run: RunDir, chance: random.Random) -> None:
+def kill_worker(run: Run, chance: random.Random) -> None:
     """One of the trainer's own processes; it has none in the first moments."""
     trainer = _recorded(run).trainer
     try:
@@ -174,11 +174,11 @@ def kill_worker(run: RunDir, chance: random.Random) -> None:
     _await(run, lambda: observed_state(run).has_ended)
 
 
-def stop(run: RunDir, chance: random.Random) -> None:
+def stop(run: Run, chance: random.Random) -> None:
     stop_run(run)
 
 
-KINDS: dict[str, Callable[[RunDir, random.Random], None]] = {
+KINDS: dict[str, Callable[[Run, random.Random], None]] = {
     "SIGKILL to the trainer": kill_trainer,
     "SIGKILL to the supervisor": kill_supervisor,
     "SIGKILL to every process": kill_everything,
@@ -188,7 +188,7 @@ KINDS: dict[str, Callable[[RunDir, random.Random], None]] = {
 _UNSUPERVISED = ("SIGKILL to the supervisor", "SIGKILL to every process")
 
 
-def check_end(run: RunDir, kind: str, tally: Tally) -> None:
+def check_end(run: Run, kind: str, tally: Tally) -> None:
     """The run says at once, and rightly, how it ended."""
     state = observed_state(run)
     tally.outcomes[state.state] += 1
@@ -204,7 +204,7 @@ def check_end(run: RunDir, kind: str, tally: Tally) -> None:
         tally.problems.append(f"{run.id}: {kind}, but it reads {state.state}: {state.reason}")
 
 
-def clean_up(run: RunDir, kind: str, tally: Tally) -> None:
+def clean_up(run: Run, kind: str, tally: Tally) -> None:
     """A supervisor leaves nothing; where it was killed, ``reap`` does."""
     left = find_orphans(run.path.parent)
     if kind in _UNSUPERVISED:
@@ -219,7 +219,7 @@ def clean_up(run: RunDir, kind: str, tally: Tally) -> None:
     reap(left)
 
 
-def go_on(run: RunDir, root: Path, tally: Tally) -> RunDir:
+def go_on(run: Run, root: Path, tally: Tally) -> Run:
     """Resume; where that has no sense, the next run."""
     try:
         resume(run)
@@ -233,7 +233,7 @@ def go_on(run: RunDir, root: Path, tally: Tally) -> RunDir:
     return run
 
 
-def finish(run: RunDir, tally: Tally) -> None:
+def finish(run: Run, tally: Tally) -> None:
     _await(run, lambda: observed_state(run).has_ended)
     state = observed_state(run)
     if not state.went_well:
@@ -242,7 +242,7 @@ def finish(run: RunDir, tally: Tally) -> None:
     check_whole(run, tally)
 
 
-def check_whole(run: RunDir, tally: Tally) -> None:
+def check_whole(run: Run, tally: Tally) -> None:
     """One history: every step counts once, those done again say so, no file is torn."""
     tally.whole += 1
     steps = list(read_steps(run.train_log))
@@ -281,12 +281,12 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _saved(run: RunDir) -> bool:
+def _saved(run: Run) -> bool:
     """Whether the trainer logged a step after one that it saved."""
     return any(step.step > SAVE_EVERY for step in read_steps(run.train_log))
 
 
-def _recorded(run: RunDir) -> RunState:
+def _recorded(run: Run) -> RunState:
     state = recorded_state(run)
     assert state is not None
     return state
@@ -299,7 +299,7 @@ def _kill(process: Identity | None) -> None:
             time.sleep(0.01)
 
 
-def _await(run: RunDir, condition: Callable[[], bool]) -> None:
+def _await(run: Run, condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + LONGEST_WAIT_S
     while not condition():
         if time.monotonic() > deadline:
@@ -313,7 +313,7 @@ def _ours(root: Path) -> list[Identity]:
 
 
 def _supervisors(root: Path) -> list[Identity]:
-    states = [recorded_state(RunDir(path)) for path in (root / "runs").iterdir()]
+    states = [recorded_state(Run(path)) for path in (root / "runs").iterdir()]
     return [state.supervisor for state in states if state is not None and state.supervisor]
 
 

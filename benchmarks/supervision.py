@@ -28,7 +28,7 @@ from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
 from engine.run.identity import Identity
 from engine.run.processes import alive, identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -101,7 +101,7 @@ WORKLOADS: Mapping[str, tuple[Workload, int]] = {"busy": (busy, 80), "grpo": (gr
 
 def run_bare(argv: Sequence[str], folder: Path) -> float:
     """Seconds of the command by hand, with the variables that a supervisor would set."""
-    attempt = RunDir(folder / "bare").attempt(1)
+    attempt = Run(folder / "bare").attempt(1)
     attempt.path.mkdir(parents=True)
     marks = {
         "GRUBRICS_ATTEMPT_DIR": str(attempt.path),
@@ -128,7 +128,7 @@ def run_bare(argv: Sequence[str], folder: Path) -> float:
 
 def run_supervised(argv: Sequence[str], folder: Path, steps: int) -> Supervised:
     """The same command under the supervisor that a launch starts."""
-    run = RunDir(folder / "supervised")
+    run = Run(folder / "supervised")
     run.attempt(1).path.mkdir(parents=True)
     manifest = {
         "v": 1,

@@ -23,7 +23,7 @@ from textual.pilot import Pilot
 from engine.doctor.diagnose import diagnose_run
 from engine.measure.ablations.plan import list_plans
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.screens.live.screen import LiveScreen
@@ -59,10 +59,10 @@ _STILL, _LOOK_S, _PATIENCE_S = 4, 0.4, 30.0
 class Runs:
     """The runs to show: in the live view, ended, for the comparison, and unhealthy."""
 
-    live: RunDir
-    ended: RunDir
-    other: RunDir
-    unhealthy: RunDir
+    live: Run
+    ended: Run
+    other: Run
+    unhealthy: Run
 
     @classmethod
     def of(cls, root: Path) -> Runs:
@@ -73,15 +73,15 @@ class Runs:
         if not ended or not others:
             sys.exit(f"{root.resolve()}: needs two GRPO runs, one of them finished")
         unhealthy = [
-            info for info in grpo if info.state.has_ended and _is_unhealthy(RunDir(root / info.id))
+            info for info in grpo if info.state.has_ended and _is_unhealthy(Run(root / info.id))
         ]
         well = [info for info in ended if info not in unhealthy]
         others = [info for info in others if info not in unhealthy] or others
         shown = ((going or well)[0], well[0], others[0], (unhealthy or well)[0])
-        return cls(*(RunDir(root / info.id) for info in shown))
+        return cls(*(Run(root / info.id) for info in shown))
 
 
-def _is_unhealthy(run: RunDir) -> bool:
+def _is_unhealthy(run: Run) -> bool:
     return any(finding.severity.is_alert for finding in diagnose_run(run))
 
 
@@ -189,10 +189,10 @@ async def compare(visitor: Visitor) -> None:
     await visitor.still()
 
 
-def _arms() -> list[RunDir]:
+def _arms() -> list[Run]:
     """The runs of an ablation in the project, if there is one."""
     jobs = list_plans()[0].jobs() if list_plans() else ()
-    return [RunDir(Path("runs") / job.run) for job in jobs]
+    return [Run(Path("runs") / job.run) for job in jobs]
 
 
 async def ablation(visitor: Visitor) -> None:
@@ -283,7 +283,7 @@ async def main(project: Path, names: list[str]) -> None:
     with tempfile.TemporaryDirectory() as nobody:
         os.environ.update(XDG_CONFIG_HOME=nobody, XDG_STATE_HOME=nobody)
         for info in list_runs(RUNS):  # Whom this user trusts is part of the state.
-            vouch(RunDir(RUNS / info.id))
+            vouch(Run(RUNS / info.id))
         runs = Runs.of(RUNS)
         for name in names or PICTURES:
             svg = await take(PICTURES[name], runs)

@@ -21,7 +21,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from engine.base.errors import UsageError, guarded, shorten, unknown_name
 from engine.config.env_file import load_env_file
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared.command import Command, Task, commands, find_command
 from grubrics_tui.commands.shared.completions import ASKED, PROGRAM, answer_shell
 from grubrics_tui.commands.shared.options import RunsOption

@@ -33,7 +33,7 @@ from engine.reward.own.function import RewardFunction
 from engine.reward.own.processes import RewardProcesses, source_of
 from engine.run.history.train_log import read_steps
 from engine.run.kinds import GRPO, KINDS
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.cli import app
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.live.panels import PANELS
@@ -219,7 +219,7 @@ async def test_the_key_calls_its_method(monkeypatch: pytest.MonkeyPatch) -> None
 
     class Probe(CockpitScreen):
         WHERE, BINDINGS = "live", actions.bindings("live")
-        run = RunDir(Path("grpo-night"))
+        run = Run(Path("grpo-night"))
         action_copy_id = run_code("action_copy_id")
 
     class Alone(App[None]):

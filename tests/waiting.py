@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import psutil
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 
 PATIENCE_S = 500.0
@@ -25,7 +25,7 @@ def wait_for(condition: Callable[[], object], seconds: float = PATIENCE_S) -> No
         time.sleep(0.05)
 
 
-def ended(run: RunDir) -> RunState:
+def ended(run: Run) -> RunState:
     """Wait for the end of a run; returns its last state."""
     wait_for(lambda: observed_state(run).has_ended)
     return observed_state(run)

@@ -45,7 +45,7 @@ from engine.run.checkpoints.step_folders import WantedFiles, complete_steps, wri
 from engine.run.columns import RunInfo
 from engine.run.kinds import KINDS, SFT
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from engine.run.trust import is_neighbor
 
@@ -169,7 +169,7 @@ def _overwritten_models(subject: Subject) -> Iterator[Check]:
     """A run whose model is overwritten would be resumed with a different model."""
     folder = Path(checkpoint_dir(subject.config)).absolute()
     for info in _other_runs(subject.runs, subject.ahead):
-        manifest = RunDir(subject.runs / info.id).read_full_manifest()
+        manifest = Run(subject.runs / info.id).read_full_manifest()
         names = map(manifest.value, _MODEL_KEYS)
         name = jsonl.location(next(filter(None, names), None))
         if name is None:
@@ -192,12 +192,12 @@ def _other_runs(root: Path, ahead: Collection[str]) -> list[RunInfo]:
 def _find_writer(subject: Subject, model: Path) -> str | None:
     """Find the run, among those that this one waits for, that will write the model."""
     for run in sorted(subject.ahead):
-        if model.absolute().is_relative_to(_checkpoint_folder(RunDir(subject.runs / run))):
+        if model.absolute().is_relative_to(_checkpoint_folder(Run(subject.runs / run))):
             return run
     return None
 
 
-def _checkpoint_folder(run: RunDir) -> Path:
+def _checkpoint_folder(run: Run) -> Path:
     """Where a run saves its checkpoints."""
     manifest = run.read_manifest()
     return Path(manifest.working_folder, manifest.checkpoint_dir or "").absolute()
@@ -210,16 +210,16 @@ def _checkpoints_of_others(subject: Subject) -> Iterator[Check]:
     stamp = read_stamp(Path(checkpoint_dir(subject.config)).expanduser())
     if complaint is None:
         return
-    owner = RunDir(Path(stamp.directory)) if stamp else None
+    owner = Run(Path(stamp.directory)) if stamp else None
     differences = _differences(subject.config, owner) if owner else ""
     detail = f" ({STAMP}); {differences}" if differences else ""
     # A run that did all its steps cannot be resumed.
-    is_open = owner is not None and owner.manifest.exists() and not _is_over(owner)
+    is_open = owner is not None and owner.manifest_file.exists() and not _is_over(owner)
     resume = f"to continue it: grubrics-tui resume {owner.id}" if owner and is_open else None
     yield warn(ID, f"{complaint}{detail}; a launch saves to a folder of its own", resume)
 
 
-def _is_over(run: RunDir) -> bool:
+def _is_over(run: Run) -> bool:
     """Whether a run is active, or has trained all of its steps."""
     state = observed_state(run)
     return state.went_well or not state.has_ended
@@ -232,7 +232,7 @@ def folder_objection(config: Config, runs: Path, ahead: Collection[str] = ()) ->
     """
     folder = Path(checkpoint_dir(config)).expanduser()
     for info in _other_runs(runs, ahead):
-        run = RunDir(runs / info.id)
+        run = Run(runs / info.id)
         if info.state.state != "queued" and _checkpoint_folder(run) == folder.absolute():
             return f"{folder} is being written by run '{info.id}'"
     stamp = read_stamp(folder)
@@ -243,7 +243,7 @@ def folder_objection(config: Config, runs: Path, ahead: Collection[str] = ()) ->
         return None
     resumes = asked_step(folder, config.values, Path.cwd()) is not None
     complaint = objection(folder, Stamp("", 0.0, "", fingerprint), resumes)
-    is_there = RunDir(Path(stamp.directory)).manifest.exists()
+    is_there = Run(Path(stamp.directory)).manifest_file.exists()
     return complaint or (_not_continued(config, folder, stamp) if is_there else None)
 
 
@@ -262,10 +262,10 @@ def _not_continued(config: Config, folder: Path, stamp: Stamp) -> str | None:
     return f"{folder} has step {step} of run '{stamp.run}', the last one: nothing is left to train"
 
 
-def _differences(config: Config, owner: RunDir) -> str:
+def _differences(config: Config, owner: Run) -> str:
     """Describe how a config differs from an earlier run; empty if that has no config any more."""
     try:
-        before = load_config(str(owner.config), env={})
+        before = load_config(str(owner.config_file), env={})
     except UsageError:
         return ""
     earlier, now = training_values(before), training_values(config)

@@ -16,14 +16,14 @@ from engine.checks.preflight import require_launchable
 from engine.config.env_file import load_env_file
 from engine.config.load import load_config
 from engine.run.host.surroundings import changed_files, surroundings
-from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RunDir
+from engine.run.run import ATTEMPT_DIR_VARIABLE, Run
 
 
-def require_startable(run: RunDir) -> None:
+def require_startable(run: Run) -> None:
     """Check the config in the run directory. Raises UsageError if the run cannot start."""
     env = dict(os.environ)
     load_env_file(env)
-    config = load_config(str(run.config), (), {})
+    config = load_config(str(run.config_file), (), {})
     manifest = run.read_manifest()
     if manifest.ray:
         env["RAY_ADDRESS"] = manifest.ray
@@ -35,7 +35,7 @@ def require_startable(run: RunDir) -> None:
 
 
 def main(command: Sequence[str]) -> None:
-    run = RunDir(Path(os.environ[ATTEMPT_DIR_VARIABLE]).parent)
+    run = Run(Path(os.environ[ATTEMPT_DIR_VARIABLE]).parent)
     try:
         require_startable(run)
     except UsageError as error:

@@ -14,7 +14,7 @@ from engine.checks.check import Check, Subject, fail, ok, summary, warn
 from engine.run.host.gpus import ALL
 from engine.run.processes import marked
 from engine.run.registry import ActiveRuns
-from engine.run.rundir import RUN_ID_VARIABLE, RunDir
+from engine.run.run import RUN_ID_VARIABLE, Run
 from engine.run.state import RunState, observed_state, this_host
 
 _MACHINE = "machine"
@@ -37,7 +37,7 @@ def check_machine(subject: Subject) -> Check:
         if name not in subject.ahead
         and state.state != "queued"
         and state.host in (None, this_host())
-        and not RunDir(subject.runs / name).follows_files
+        and not Run(subject.runs / name).follows_files
     }
     elsewhere = _runs_of_other_directories(subject)
     if not neighbors and not elsewhere:
@@ -61,12 +61,12 @@ def check_machine(subject: Subject) -> Check:
     return warn(_MACHINE, "; ".join(messages), fix)
 
 
-def _runs_of_other_directories(subject: Subject) -> dict[RunDir, RunState]:
+def _runs_of_other_directories(subject: Subject) -> dict[Run, RunState]:
     """Active runs of this user on this host that are not below ``subject.runs``."""
     here = subject.runs.resolve()
     directories = {mark.directory for _, mark in marked() if mark.directory.parent != here}
-    runs = [RunDir(directory) for directory in sorted(directories)]
-    states = {run: observed_state(run) for run in runs if run.manifest.exists()}
+    runs = [Run(directory) for directory in sorted(directories)]
+    states = {run: observed_state(run) for run in runs if run.manifest_file.exists()}
     return {
         run: state
         for run, state in states.items()

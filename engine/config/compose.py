@@ -11,7 +11,7 @@ from engine.config.curriculum import find_curriculum
 from engine.config.keys import flatten, tables, unflatten
 from engine.config.load import Config, Origin
 from engine.run.kinds import GRPO
-from engine.run.rundir import DETERMINISTIC_VARIABLE
+from engine.run.run import DETERMINISTIC_VARIABLE
 
 ROLLOUT = "actor_rollout_ref.rollout"
 ACTOR = "actor_rollout_ref.actor"

@@ -17,7 +17,7 @@ from engine.config.places import DATA_KEYS, local_folder, model_name
 from engine.config.scoring import reward_function
 from engine.reward.own.files import code_files, hidden_libraries, libraries_hidden_by
 from engine.reward.own.function import FILE, PACKAGE, RewardFunction
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import Case, UntrustedError, files_objection
 
 _LONGEST_PATH = 4096
@@ -51,7 +51,7 @@ def executed_files(config: Config) -> list[Path]:
         files += code_files(function, everywhere=True)
         files += [*hidden_libraries(function), *libraries_hidden_by(Path())]
     paths = [*dict.fromkeys([*files, *_named_files(config)]), *_model_code(config)]
-    return [path for path in paths if not any(RunDir(f).is_one() for f in path.absolute().parents)]
+    return [path for path in paths if not any(Run(f).is_one() for f in path.absolute().parents)]
 
 
 def _named_files(config: Config) -> Iterator[Path]:

@@ -25,7 +25,7 @@ from engine.config.sft_compose import sft_values
 from engine.reward.own.files import OF_CODE, OF_DATA, OF_INPUTS, OF_TOOLS, code_files, input_files
 from engine.run.kinds import GRPO, SFT, Kind
 from engine.run.manifest import Setting, Settings
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 
 def training_values(config: Config) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def in_file(config: Config) -> dict[str, Any]:
     values that they replaced.
     """
     replaced = {change.key: change.before for change in config.changes}
-    run = RunDir(config.path.parent)
-    earlier = run.read_manifest().values_in_file if run.config == config.path else {}
+    run = Run(config.path.parent)
+    earlier = run.read_manifest().values_in_file if run.config_file == config.path else {}
     return {**replaced, **earlier}
 
 

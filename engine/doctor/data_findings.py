@@ -21,7 +21,7 @@ from engine.config.load import Config, load_config
 from engine.doctor.finding_kinds import KINDS
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity
 from engine.run.finding_kind import Case, FindingKind
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 _CHECKS = (
     (dataset.check, KINDS["data_missing_or_schema.file"]),
@@ -30,18 +30,18 @@ _CHECKS = (
 _OVERRIDE = re.compile(r"[a-z_.]+=\S+")
 
 
-def data_findings(run: RunDir) -> list[Finding]:
+def data_findings(run: Run) -> list[Finding]:
     """Return the problems of a run's training data; none if a file has changed since the launch."""
     if not _is_as_launched(run):
         return []
     try:
-        config = load_config(str(run.config), env={})
+        config = load_config(str(run.config_file), env={})
     except (UsageError, OSError):
         return []
     return _config_findings(config, run.path.parent)
 
 
-def _is_as_launched(run: RunDir) -> bool:
+def _is_as_launched(run: Run) -> bool:
     recorded = run.read_manifest().data
     now = fingerprints(Path(name) for name in recorded)
     return bool(recorded) and now == {name: facts.digest for name, facts in recorded.items()}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.doctor.log_doctor import LogDoctor, source_of
 from engine.run.finding import Finding
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 
 def diagnose_file(path: Path) -> list[Finding]:
@@ -17,7 +17,7 @@ def diagnose_file(path: Path) -> list[Finding]:
     return LogDoctor(source_of(path)).diagnose(ended=True)
 
 
-def diagnose_run(run: RunDir) -> list[Finding]:
+def diagnose_run(run: Run) -> list[Finding]:
     """Return the findings of a run's newest attempt: console, metrics and reward records."""
     from engine.doctor.live import RunFollower  # The diagnosis of a log needs no metric rules.
 

@@ -23,7 +23,7 @@ from engine.base.typed import Integer, Line, to_json
 from engine.run.columns import RunInfo
 from engine.run.finding import Finding, Severity
 from engine.run.index import Index, index_path, stamp
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 
 Stopped = Callable[[], bool]
@@ -66,7 +66,7 @@ UNKNOWN = Health(is_known=False)
 
 
 def health_of(
-    run: RunDir, state: RunState | None = None, stopped: Stopped = lambda: False
+    run: Run, state: RunState | None = None, stopped: Stopped = lambda: False
 ) -> Health | None:
     """Let the doctor examine a finished, stopped or running run.
 
@@ -87,7 +87,7 @@ def is_examined(state: RunState) -> bool:
     return state.state in _EXAMINED
 
 
-def _examined(run: RunDir, stopped: Stopped) -> Health:
+def _examined(run: Run, stopped: Stopped) -> Health:
     from engine.doctor.live import RunFollower  # numpy: not needed if all is cached.
 
     with suppress(Exception):  # A directory being deleted, a rule that fails.
@@ -144,13 +144,13 @@ class HealthBook:
     def examine(self, info: RunInfo, stopped: Stopped = lambda: False) -> Health | None:
         """Return the cached health, else the doctor's result, which is then cached."""
         if info.state.state == "running":  # Its files change: no entry is valid.
-            return health_of(RunDir(self._root / info.id), info.state, stopped)
+            return health_of(Run(self._root / info.id), info.state, stopped)
         cached = self.of(info)
         if cached is None or cached.is_known:
             return cached
         # Taken before reading: a change in between is noticed next time.
         before = self._stamp(info)
-        health = health_of(RunDir(self._root / info.id), info.state, stopped)
+        health = health_of(Run(self._root / info.id), info.state, stopped)
         if health is not None and health.is_known:
             entry = (before, _Row(_brief(health.finding)))
             self._rows = {**(self._rows or {}), info.id: entry}
@@ -214,5 +214,5 @@ def _health(row: _Row) -> Health:
 
 
 if __name__ == "__main__":
-    health = health_of(RunDir(Path(sys.argv[1])))
+    health = health_of(Run(Path(sys.argv[1])))
     print(health.phrase if health is not None and health.finding is not None else "")

@@ -19,7 +19,7 @@ from engine.config.load import Config
 from engine.config.scoring import asks_judge, scorer
 from engine.doctor.finding_kinds import KINDS
 from engine.doctor.metrics import MetricContext
-from engine.doctor.metrics.run import percent
+from engine.doctor.metrics.logged_run import percent
 from engine.doctor.rewards.failure_kinds import FAILURES, fixes_of, refine_kind
 from engine.reward.judge.credentials import find_credentials
 from engine.reward.judge.settings import JudgeSettings

@@ -15,14 +15,14 @@ from engine.doctor.text.findings import ConsoleDiagnosis, Stopped, never
 from engine.run.finding import Finding, flattened
 from engine.run.history.columns import Batch, Columns, read_batches
 from engine.run.history.live import RunWatch
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 
 
 class NumberDiagnosis:
     """Diagnoses a growing run repeatedly; reads only the new reward records each time."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._attempt = 0
         self._rewards: RewardDiagnosis | None = None
@@ -45,7 +45,7 @@ class NumberDiagnosis:
 class LiveDoctor:
     """Diagnoses the newest attempt of a run; each call reads only new data."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._numbers = NumberDiagnosis(run)
         self._files = RunFiles(run)
@@ -85,7 +85,7 @@ class RunFollower:
     findings are not those of that attempt.
     """
 
-    def __init__(self, run: RunDir, since_attempt: int = 1) -> None:
+    def __init__(self, run: Run, since_attempt: int = 1) -> None:
         self._run = run
         # No attempt comes before the first one.
         self._attempt = since_attempt
@@ -121,7 +121,7 @@ class RunFollower:
 class KnownFindings:
     """The findings in the steps before an attempt. The first attempt has none."""
 
-    def __init__(self, run: RunDir, attempt: int) -> None:
+    def __init__(self, run: Run, attempt: int) -> None:
         self._begin = resumed_step(run, attempt)
         self._ids = frozenset(_ids(run, attempt, self._begin)) if attempt > 1 else frozenset()
 
@@ -130,13 +130,13 @@ class KnownFindings:
         return began_before or finding.id in self._ids
 
 
-def resumed_step(run: RunDir, attempt: int) -> int:
+def resumed_step(run: Run, attempt: int) -> int:
     """Return the step that an attempt resumes from; 0 for the beginning."""
     attempts = run.read_manifest().attempts
     return next((each.from_step or 0 for each in attempts if each.number == attempt), 0)
 
 
-def _ids(run: RunDir, attempt: int, begin: int) -> list[str]:
+def _ids(run: Run, attempt: int, begin: int) -> list[str]:
     columns = Columns()
     for batch in read_batches(run.train_log):
         columns.merge(batch.only((batch.attempts < attempt) & (batch.steps <= begin)))

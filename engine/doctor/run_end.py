@@ -23,7 +23,7 @@ from engine.run.finding import Change, Evidence, Finding, Fix, Severity
 from engine.run.finding_kind import Case
 from engine.run.kinds import SFT
 from engine.run.manifest import Settings, value_of
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from engine.run.trainer_settings import key_of
 
@@ -40,7 +40,7 @@ _WIDEST = 400
 _ERRORS = (Severity.CRITICAL, Severity.ERROR)
 
 
-def adjust_to_run(text: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+def adjust_to_run(text: Sequence[Finding], run: Run, state: RunState) -> list[Finding]:
     """Adjust findings to the state of the run. Call it after the console was read: a stop is
     requested first, then the run is interrupted."""
     stop_is_asked = pending_stop(run) is not None
@@ -92,7 +92,7 @@ def adjust_to_end(
     return soften_ray(text)
 
 
-def explain_failure(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+def explain_failure(findings: Sequence[Finding], run: Run, state: RunState) -> list[Finding]:
     """Add a finding with the last lines of the console to a failed run that has no error."""
     has_error = any(finding.severity in _ERRORS for finding in findings)
     if state.state != "failed" or not (state.exit_code or state.signal) or has_error:
@@ -142,7 +142,7 @@ def _without_interruptions(findings: Iterable[Finding]) -> list[Finding]:
     ]
 
 
-def offer_fixes(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+def offer_fixes(findings: Sequence[Finding], run: Run, state: RunState) -> list[Finding]:
     """Complete the fixes by what the run can do.
 
     A run that failed for an external reason can be resumed. A run of a command has no config: its
@@ -154,7 +154,7 @@ def offer_fixes(findings: Sequence[Finding], run: RunDir, state: RunState) -> li
     return _offer_resume(fit_fixes(findings, run), run, state)
 
 
-def _offer_resume(findings: Sequence[Finding], run: RunDir, state: RunState) -> list[Finding]:
+def _offer_resume(findings: Sequence[Finding], run: Run, state: RunState) -> list[Finding]:
     if state.state not in ("failed", "lost") or not findings:
         return list(findings)
     if not findings[0].severity.is_alert or not find_category(findings[0].category).resumable:
@@ -186,7 +186,7 @@ _RAISED = frozenset({key_of("rollout_context"), "judge.timeout_s"})
 """Keys whose proposed values are typical values, which a run may already have passed."""
 
 
-def fit_fixes(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
+def fit_fixes(findings: Sequence[Finding], run: Run) -> list[Finding]:
     """Remove fixes that the run's config or data cannot take, and continue from its present values.
 
     A command in a title names the run.
@@ -199,7 +199,7 @@ def fit_fixes(findings: Sequence[Finding], run: RunDir) -> list[Finding]:
     return [_fitted(finding, config, run) for finding in findings]
 
 
-def _fitted(finding: Finding, config: Settings, run: RunDir) -> Finding:
+def _fitted(finding: Finding, config: Settings, run: Run) -> Finding:
     return replace(
         finding,
         fixes=tuple(_fixes(finding.fixes, config, run)),
@@ -207,13 +207,13 @@ def _fitted(finding: Finding, config: Settings, run: RunDir) -> Finding:
     )
 
 
-def _needs_gold(fix: Fix, run: RunDir) -> bool:
+def _needs_gold(fix: Fix, run: Run) -> bool:
     """Return whether a fix uses the rubric reward on data without answers and gold scores."""
     to_rubrics = any(change.key == f"{KEY}.path" and not change.after for change in fix.changes)
     return to_rubrics and not has_gold(run)
 
 
-def _fixes(fixes: Sequence[Fix], config: Settings, run: RunDir) -> Iterator[Fix]:
+def _fixes(fixes: Sequence[Fix], config: Settings, run: Run) -> Iterator[Fix]:
     for fix in fixes:
         is_known = all(_is_known(change, config) for change in fix.changes)
         if is_known and not _needs_gold(fix, run):
@@ -241,7 +241,7 @@ def _is_known(change: Change, config: Settings) -> bool:
     return change.key in config or is_open(change.key, config)
 
 
-def has_gold(run: RunDir) -> bool:
+def has_gold(run: Run) -> bool:
     """Return whether the rubric reward can score the data: the first row has gold scores."""
     manifest = run.read_full_manifest()
     row = _first_row(manifest.working_folder, manifest.value("data.train_files"))

@@ -17,7 +17,7 @@ from engine.logs.formats.pattern import is_pattern
 from engine.run.events import Event
 from engine.run.finding import Change, Evidence, Finding, Fix
 from engine.run.finding_kind import Case
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from engine.run.system_sample import SystemSample
 
@@ -28,7 +28,7 @@ _LATE_S = 600.0
 class RunFiles:
     """Diagnoses a run by its files; computes the size of its checkpoints only once."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._needed: int | None = None
 
@@ -65,7 +65,7 @@ class RunFiles:
         return [finding]
 
 
-def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
+def _stall_findings(run: Run, state: RunState) -> list[Finding]:
     """Return where a run is stalled, or was when it ended; empty for one that makes progress."""
     if state.state != "stalled" and (not state.has_ended or state.went_well):
         return []
@@ -103,7 +103,7 @@ def _stall_findings(run: RunDir, state: RunState) -> list[Finding]:
     return [finding]
 
 
-def _system_findings(run: RunDir, state: RunState) -> list[Finding]:
+def _system_findings(run: Run, state: RunState) -> list[Finding]:
     """Return what the system kept the supervisor from doing in the newest attempt; empty for a run
     that did every step nevertheless."""
     if state.went_well:
@@ -116,7 +116,7 @@ def _system_findings(run: RunDir, state: RunState) -> list[Finding]:
     return [KINDS["stalled.system"].finding(Case(onset=state.step), evidence, message=message)]
 
 
-def _events(run: RunDir, name: str, since: Sequence[str]) -> list[Event]:
+def _events(run: Run, name: str, since: Sequence[str]) -> list[Event]:
     """Return the events of a name after the last one whose name is in ``since``."""
     found: list[Event] = []
     for line in last_lines(run.events, 400, 1 << 20):
@@ -130,7 +130,7 @@ def _events(run: RunDir, name: str, since: Sequence[str]) -> list[Event]:
     return found
 
 
-def _stacks(run: RunDir, state: RunState, event: Event) -> tuple[Evidence, ...]:
+def _stacks(run: Run, state: RunState, event: Event) -> tuple[Evidence, ...]:
     name = event.stacks
     path = run.attempt(max(1, state.attempt)).path / name
     if not name or "/" in name or not path.is_file():
@@ -149,7 +149,7 @@ def _newest_memory(system: Path) -> tuple[int, int] | None:
     return None
 
 
-def _bytes_of_save(run: RunDir) -> int:
+def _bytes_of_save(run: Run) -> int:
     """Return the bytes that a save takes; 0 if that is unknown or the run saves nothing."""
     # Most commands of the doctor need no estimate: start-up time.
     from engine.checks.estimate.memory import SAVED
@@ -157,7 +157,7 @@ def _bytes_of_save(run: RunDir) -> int:
     from engine.config.load import load_config
 
     try:
-        sizes = sizes_of(load_config(str(run.config), env={}), os.environ, None)
+        sizes = sizes_of(load_config(str(run.config_file), env={}), os.environ, None)
     except Exception:  # The run was launched with this config: what is missing has gone since.
         return 0
     if sizes is None or sizes.kept == 0:
@@ -165,7 +165,7 @@ def _bytes_of_save(run: RunDir) -> int:
     return next((part.bytes for part in sizes.memory.host.parts if part.name == SAVED), 0)
 
 
-def _unread_metrics(run: RunDir, state: RunState) -> list[Finding]:
+def _unread_metrics(run: Run, state: RunState) -> list[Finding]:
     """Why a command has no steps although its metrics were named; empty if it has some."""
     if state.step is not None or state.started is None or state.state == "queued":
         return []
@@ -176,7 +176,7 @@ def _unread_metrics(run: RunDir, state: RunState) -> list[Finding]:
     if not manifest.is_command or not given or run.train_log.exists():
         return []
     problem = _problem(given, manifest.working_folder)
-    evidence = Evidence(f"--metrics {given}: {problem}", str(run.manifest))
+    evidence = Evidence(f"--metrics {given}: {problem}", str(run.manifest_file))
     return [
         KINDS["config_error.metrics_not_read"].finding(
             Case(), evidence, given=given, problem=problem

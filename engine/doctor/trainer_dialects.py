@@ -25,7 +25,7 @@ from engine.doctor.text.facts import Phase
 from engine.run.finding import Change, Finding, Fix
 from engine.run.fixes import ACTOR
 from engine.run.kinds import GRPO
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trainer_settings import SETTINGS, key_of
 
 
@@ -157,8 +157,8 @@ def framework_of(files: Sequence[Path], findings: Iterable[Finding] = ()) -> Fra
 
 def is_ours(path: Path) -> bool:
     """Return whether our trainer wrote the file: it is in a run, and the run has a config."""
-    attempt, run = path.parent, RunDir(path.parent.parent)
-    if not attempt.name.startswith("attempt_") or not run.manifest.is_file():
+    attempt, run = path.parent, Run(path.parent.parent)
+    if not attempt.name.startswith("attempt_") or not run.manifest_file.is_file():
         return False
     return not run.is_command
 

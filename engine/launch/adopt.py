@@ -25,7 +25,7 @@ from engine.run.host.running_program import RunningProgram, held_gpus, read_prog
 from engine.run.host.system import open_gpus
 from engine.run.manifest import Adopted, FullManifest, Setting
 from engine.run.notes import MOST_TAGS, add_tags, is_tag
-from engine.run.rundir import RunDir, run_ids
+from engine.run.run import Run, run_ids
 from engine.run.state import observed_state
 from engine.supervise.hosts import find_host
 
@@ -103,7 +103,7 @@ def plan_adoption(
     return adoption
 
 
-def adopt(adoption: Adoption) -> RunDir:
+def adopt(adoption: Adoption) -> Run:
     """Create the run directory and start the supervisor; UsageError as for a launch."""
     run = start_run(adoption.directory, lambda: _manifest(adoption))
     if adoption.tags:
@@ -146,7 +146,7 @@ def _of_files(
     if not given.exists():
         raise UsageError(f"{given}: no such file or folder. For a process, give its pid")
     given = given.resolve()
-    around = (RunDir(folder) for folder in (given, *given.parents))
+    around = (Run(folder) for folder in (given, *given.parents))
     if (run := next((one for one in around if one.is_one()), None)) is not None:
         raise UsageError(f"{given} belongs to run '{run.id}' of {run.path.parent}, a run already")
     log = detect(given, metrics or log_format)
@@ -174,7 +174,7 @@ def _of_files(
 
 def _require_new(adopted: Adopted, runs: Path) -> None:
     """Raise UsageError if a run follows the same, or has followed it to its end."""
-    for run in (RunDir(runs / name) for name in run_ids(runs)):
+    for run in (Run(runs / name) for name in run_ids(runs)):
         if not run.is_command or (other := run.read_manifest().adopted) is None:
             continue
         is_same = (adopted.process, adopted.path) == (other.process, other.path)

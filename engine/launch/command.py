@@ -41,7 +41,7 @@ from engine.run.manifest import (
 )
 from engine.run.marks import new_mark
 from engine.run.registry import ActiveRuns
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.supervise.queue import Start
 from engine.supervise.slurm_jobs import follower_argv, parse_options, submitted_argv
 
@@ -141,7 +141,7 @@ def plan_command(
 
 
 def plan_command_again(
-    run: RunDir,
+    run: Run,
     runs: Path,
     added: Sequence[str] = (),
     *,
@@ -171,7 +171,7 @@ def plan_command_again(
     if slurm and "--" in argv:
         argv = submitted_argv(argv)
     if not argv or cwd is None:
-        raise UsageError(f"{run.manifest}: the command or its folder is missing")
+        raise UsageError(f"{run.manifest_file}: the command or its folder is missing")
     if any(MASK in word for word in argv):
         raise UsageError(
             f"the command of run '{run.id}' holds a secret, which no file keeps. Give the whole "
@@ -194,7 +194,7 @@ def plan_command_again(
     )
 
 
-def launch_command(plan: CommandPlan) -> RunDir:
+def launch_command(plan: CommandPlan) -> Run:
     """Create the run directory and start its supervisor, detached from this process.
 
     UsageError if the directory cannot be written or the supervisor does not start.

@@ -17,7 +17,7 @@ from engine.launch.queueing import ahead, ticket
 from engine.run.host.environment import install_command
 from engine.run.host.programs import own_module
 from engine.run.kinds import GRPO
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 DATA_MODULE = "engine.data.tiny_world"
 SFT_CONFIG, GRPO_CONFIG = "sft_tiny", "grpo_tiny"
@@ -45,7 +45,7 @@ def make_demo_data() -> None:
         raise UsageError(f"python -m {DATA_MODULE}: {lines[-1]}")
 
 
-def launch_demo(runs: Path) -> tuple[RunDir, ...]:
+def launch_demo(runs: Path) -> tuple[Run, ...]:
     """Launch what is missing: SFT unless its model exists, and GRPO, which waits for it.
 
     Returns the runs in the order in which they train. UsageError if a preflight check fails.

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from engine.config.load import Config
 from engine.config.places import data_files
 from engine.run.host.surroundings import changes, surroundings
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 Change = Mapping[str, Any]
 """``what`` differs, and its values ``before`` and ``after``, as ``surroundings.changes`` has it."""
@@ -22,7 +22,7 @@ _FILES = ("data", "code", "reward_inputs", "tools", "model")
 _HASHES = (".sha256", ".sampled_sha256")
 
 
-def find_drift(run: RunDir, config: Config) -> list[Change]:
+def find_drift(run: Run, config: Config) -> list[Change]:
     """The differences between the launch of ``run`` and a launch of ``config`` now.
 
     Data files that ``config`` does not use are left out.

@@ -21,14 +21,14 @@ from engine.base import files
 from engine.run.events import log_event
 from engine.run.guard_settings import GuardSettings
 from engine.run.host.programs import detach
-from engine.run.rundir import RunDir, RunDirGuard
+from engine.run.run import OpenRunFolder, Run
 
 LOCK = "guard.lock"
 _LOOK_S = 0.25
 
 
 def main() -> None:
-    run = RunDir(Path(sys.argv[1]))
+    run = Run(Path(sys.argv[1]))
     detach()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # A shutdown need not wait for it.
     settings, attempts = GuardSettings.of(run.read_config()), run.read_manifest().attempts
@@ -38,7 +38,7 @@ def main() -> None:
         _guard(run, settings, attempts[-1].number)
 
 
-def _guard(run: RunDir, settings: GuardSettings, attempt: int) -> None:
+def _guard(run: Run, settings: GuardSettings, attempt: int) -> None:
     try:
         from engine.launch.guard_actions import Guard  # The rules load after the launch.
 
@@ -51,9 +51,9 @@ def _guard(run: RunDir, settings: GuardSettings, attempt: int) -> None:
 
 
 @contextlib.contextmanager
-def _guard_lock(run: RunDir) -> Iterator[IO[str]]:
+def _guard_lock(run: Run) -> Iterator[IO[str]]:
     """Wait for the guard of an earlier attempt, which may not have noticed its end yet."""
-    guard = RunDirGuard(run)
+    guard = OpenRunFolder(run)
     with os.fdopen(files.open_lock(run.path / LOCK), "w") as lock:
         while not _locked(lock):
             if guard.is_gone():

@@ -18,16 +18,16 @@ from engine.doctor.live import KnownFindings, RunFollower
 from engine.run.events import ask_stop, log_event
 from engine.run.finding import Finding, Severity, flattened
 from engine.run.guard_settings import GuardSettings, fires
-from engine.run.rundir import RunDir, RunDirGuard
+from engine.run.run import OpenRunFolder, Run
 from engine.run.state import RunState
 
 
 class Guard:
     """Acts once on every alert of an attempt, and again when an alert has become more severe."""
 
-    def __init__(self, run: RunDir, settings: GuardSettings, attempt: int) -> None:
+    def __init__(self, run: Run, settings: GuardSettings, attempt: int) -> None:
         self._run, self._settings, self._attempt = run, settings, attempt
-        self._guard, self._doctor = RunDirGuard(run), RunFollower(run, since_attempt=attempt)
+        self._guard, self._doctor = OpenRunFolder(run), RunFollower(run, since_attempt=attempt)
         self._reported_before = KnownFindings(run, attempt)
         self._acted_on: dict[str, int] = {}
         """The rank of the severity at which it acted, by finding ID."""
@@ -100,7 +100,7 @@ _PATIENCE_S = 20.0
 
 
 def notify(
-    run: RunDir, finding: Finding, settings: GuardSettings
+    run: Run, finding: Finding, settings: GuardSettings
 ) -> Iterator[tuple[str, Callable[[], None]]]:
     """The configured notifications by name; each may fail with any error."""
     notice = json.dumps(message(run, finding))
@@ -110,7 +110,7 @@ def notify(
         yield "webhook", partial(_post, settings.webhook_variable, notice)
 
 
-def message(run: RunDir, finding: Finding) -> dict[str, Any]:
+def message(run: Run, finding: Finding) -> dict[str, Any]:
     """The content of a notification. Chat services show ``text`` only."""
     since = f" since {finding.onset}" if finding.onset else ""
     return {
@@ -122,7 +122,7 @@ def message(run: RunDir, finding: Finding) -> dict[str, Any]:
     }
 
 
-def _run_command(run: RunDir, command: tuple[str, ...], notice: str) -> None:
+def _run_command(run: Run, command: tuple[str, ...], notice: str) -> None:
     """Run without a shell, in the folder of the launch, with the notice in the environment."""
     subprocess.run(
         command,

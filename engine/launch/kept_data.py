@@ -17,12 +17,12 @@ from engine.base import files
 from engine.base.files import content_hash
 from engine.config.places import DATA_KEYS
 from engine.run.manifest import FileFacts, FullManifest
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 LIMIT = "grubrics.keep_data_mb"
 
 
-def keep_data(run: RunDir, manifest: FullManifest) -> None:
+def keep_data(run: Run, manifest: FullManifest) -> None:
     """Keep the data files of the manifest, the smallest first, up to the limit of its config.
 
     A copy that another run of this user in the folder has is linked: nothing writes to copies. A
@@ -38,13 +38,13 @@ def keep_data(run: RunDir, manifest: FullManifest) -> None:
             _keep(manifest.working_folder / path, _copy_of(run, path, facts), facts)
 
 
-def find_copy(run: RunDir, path: str, facts: FileFacts) -> Path | None:
+def find_copy(run: Run, path: str, facts: FileFacts) -> Path | None:
     """The copy of a data file of the manifest, if it has the content of the launch."""
     copy = _copy_of(run, path, facts)
     return copy if _has_content(copy, facts) else None
 
 
-def kept_overrides(run: RunDir, manifest: FullManifest, changed: Collection[str]) -> Iterator[str]:
+def kept_overrides(run: Run, manifest: FullManifest, changed: Collection[str]) -> Iterator[str]:
     """The overrides by which the trainer reads copies in place of the ``changed`` files."""
     data = manifest.data
     copies = {path: copy for path in changed if (copy := find_copy(run, path, data[path]))}
@@ -56,7 +56,7 @@ def kept_overrides(run: RunDir, manifest: FullManifest, changed: Collection[str]
             yield f"{key}={json.dumps(replaced if isinstance(value, list) else replaced[0])}"
 
 
-def _copy_of(run: RunDir, path: str, facts: FileFacts) -> Path:
+def _copy_of(run: Run, path: str, facts: FileFacts) -> Path:
     return run.data.absolute() / f"{facts.digest[:16]}-{Path(path).name}"
 
 

@@ -53,11 +53,11 @@ from engine.run.manifest import (
 )
 from engine.run.marks import mark_of, new_mark, place_of
 from engine.run.processes import alive, end_members
-from engine.run.rundir import (
+from engine.run.run import (
     ARGV_VARIABLE,
     MARKS,
     SUPERVISES_VARIABLE,
-    RunDir,
+    Run,
     check_id,
 )
 from engine.run.staging import new_staging, remove_abandoned
@@ -133,7 +133,7 @@ def trainer_argv(config: Config) -> tuple[str, ...]:
     return (*typed_words(config.kind.trainer), "--config", str(config.path), *config.overrides)
 
 
-def launch(launch_plan: LaunchPlan) -> RunDir:
+def launch(launch_plan: LaunchPlan) -> Run:
     """Create the run directory and start its supervisor, detached from this process.
 
     The directory appears complete (manifest included) or not at all. UsageError if it cannot be
@@ -141,9 +141,9 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
     """
     require_own_code(launch_plan.config)
 
-    def keep(run: RunDir, contents: FullManifest) -> None:
+    def keep(run: Run, contents: FullManifest) -> None:
         """Write the values of the launch, and copies of the reward function and the data."""
-        files.write_atomic(run.config, pinned_config(contents.config))
+        files.write_atomic(run.config_file, pinned_config(contents.config))
         if function := reward_function(launch_plan.config):
             keep_code(function, run.code)
             keep_inputs(function, run.code)
@@ -152,7 +152,7 @@ def launch(launch_plan: LaunchPlan) -> RunDir:
     return start_run(launch_plan.directory, lambda: manifest(launch_plan), keep)
 
 
-AddFiles = Callable[[RunDir, FullManifest], None]
+AddFiles = Callable[[Run, FullManifest], None]
 
 
 def start_run(
@@ -160,7 +160,7 @@ def start_run(
     describe: Callable[[], FullManifest],
     add_files: AddFiles = lambda run, contents: None,
     argv: Sequence[str] | None = None,
-) -> RunDir:
+) -> Run:
     """Create ``directory`` with the manifest that ``describe`` returns, and start its supervisor.
 
     ``add_files`` gets the run and the manifest, and writes what else belongs to the run. ``argv``
@@ -196,7 +196,7 @@ def _name_taken(directory: Path) -> UsageError:
     )
 
 
-def start_supervisor(run: RunDir, variables: Mapping[str, str] | None = None) -> None:
+def start_supervisor(run: Run, variables: Mapping[str, str] | None = None) -> None:
     """Start the supervisor of the run's newest attempt and wait until it has taken over.
 
     It gets ``variables`` besides those of this process. UsageError if it does not; then no process
@@ -230,7 +230,7 @@ def start_supervisor(run: RunDir, variables: Mapping[str, str] | None = None) ->
     raise _not_started(run, f"see {errors}")
 
 
-def _start_detached(run: RunDir, module: str, errors: Path, variables: Mapping[str, str]) -> None:
+def _start_detached(run: Run, module: str, errors: Path, variables: Mapping[str, str]) -> None:
     """Start a module that detaches itself. OSError if it cannot be started."""
     command = own_module(module, str(run.path.resolve()))
     scope = scope_prefix(run.id, os.environ)
@@ -239,7 +239,7 @@ def _start_detached(run: RunDir, module: str, errors: Path, variables: Mapping[s
             _run(run, command, log, variables)
 
 
-def _not_started(run: RunDir, detail: str) -> UsageError:
+def _not_started(run: Run, detail: str) -> UsageError:
     """Record the failure, and end a trainer whose supervisor died right after starting it."""
     end_members(run, patience_s=5.0)
     state = recorded_state(run) or RunState("failed")
@@ -249,7 +249,7 @@ def _not_started(run: RunDir, detail: str) -> UsageError:
     return UsageError(f"{run.path}: {reason}; {detail}")
 
 
-def _run(run: RunDir, command: Sequence[str], log: IO[bytes], variables: Mapping[str, str]) -> int:
+def _run(run: Run, command: Sequence[str], log: IO[bytes], variables: Mapping[str, str]) -> int:
     # In a shell with the variables of another run, this run must not count as part of that one.
     env = {name: value for name, value in os.environ.items() if name not in MARKS}
     env.update(variables)
@@ -261,7 +261,7 @@ def _run(run: RunDir, command: Sequence[str], log: IO[bytes], variables: Mapping
     return done.returncode
 
 
-def _create(directory: Path, contents: FullManifest, add_files: AddFiles) -> RunDir:
+def _create(directory: Path, contents: FullManifest, add_files: AddFiles) -> Run:
     root = directory.parent
     if not root.is_dir():
         root.mkdir(parents=True, exist_ok=True)
@@ -270,7 +270,7 @@ def _create(directory: Path, contents: FullManifest, add_files: AddFiles) -> Run
     remove_abandoned(root)
     staging = new_staging(root)
     try:
-        run = RunDir(staging)
+        run = Run(staging)
         files.make_folder(run.attempt(1).path)
         add_files(run, contents)
         run.write_manifest(structs.replace(contents, folder=place_of(run, directory)))
@@ -295,7 +295,7 @@ def _create(directory: Path, contents: FullManifest, add_files: AddFiles) -> Run
     except BaseException:
         shutil.rmtree(staging, ignore_errors=True)
         raise
-    run = RunDir(directory)
+    run = Run(directory)
     vouch(run)
     return run
 
@@ -304,8 +304,8 @@ def manifest(launch_plan: LaunchPlan) -> FullManifest:
     """The self-description of a run, written before its first step."""
     config, ticket, now = launch_plan.config, launch_plan.ticket, time.time()
     ends, function = short_keys(config), reward_function(config)
-    run = RunDir(launch_plan.directory.absolute())
-    trainer = pinned_argv(config.kind, run.config)
+    run = Run(launch_plan.directory.absolute())
+    trainer = pinned_argv(config.kind, run.config_file)
     settings = manifest_config(config, run.attempt(1).path.resolve())
     gate = GATE if ticket else ()
     if launch_plan.ray:

@@ -20,7 +20,7 @@ from engine.run.categories import find_category
 from engine.run.finding import Finding, flattened
 from engine.run.history.reward_records import Key, RewardRecord, RewardRecords
 from engine.run.manifest import values_of
-from engine.run.rundir import Attempt, RunDir, check_id
+from engine.run.run import Attempt, Run, check_id
 from engine.run.state import RunState, describe, observed_state
 from engine.run.system_sample import SystemSample
 from engine.run.trust import UntrustedError
@@ -31,15 +31,15 @@ _ABSENT = object()
 class Lineage:
     """The parent of a run, followed as it grows."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         parent = run.read_manifest().parent
         self._relation = parent.relation if parent else ""
         self._phrase = parent.phrase if parent else ""
         try:
-            sibling = RunDir(run.path.parent / check_id(parent.run if parent else ""))
+            sibling = Run(run.path.parent / check_id(parent.run if parent else ""))
         except UsageError:
             sibling = run
-        is_there = sibling.path != run.path and sibling.manifest.is_file()
+        is_there = sibling.path != run.path and sibling.manifest_file.is_file()
         self._parent = sibling if is_there else None
         is_compared = self._parent is not None and self._relation != "relaunch"
         self._doctor = RunFollower(self._parent) if is_compared and self._parent else None
@@ -54,7 +54,7 @@ class Lineage:
         """
         if not self._phrase:
             return ""
-        if self._parent is None or not self._parent.manifest.is_file():
+        if self._parent is None or not self._parent.manifest_file.is_file():
             return f"{self._phrase}, which no longer exists"
         if self._doctor is None:
             return self._phrase
@@ -131,7 +131,7 @@ class Comparison:
     attempt: Attempt | None = None
 
 
-def compare_small(run: RunDir, small: RunDir) -> Comparison:
+def compare_small(run: Run, small: Run) -> Comparison:
     """Compare a run with its small run, which has ended."""
     manifest = run.read_full_manifest()
     own = [*manifest.code, *manifest.tools]
@@ -157,7 +157,7 @@ def compare_small(run: RunDir, small: RunDir) -> Comparison:
     )
 
 
-def _missed_rows(run: RunDir, small: RunDir) -> str:
+def _missed_rows(run: Run, small: Run) -> str:
     """Which rows failed in the run and were not scored in the small one; empty if none."""
     picked = pick_step(run)
     if picked is None or not picked.failing:
@@ -169,7 +169,7 @@ def _missed_rows(run: RunDir, small: RunDir) -> str:
     return f"{format_count(len(missed), 'row')} of step {picked.step}, {picked.why}"
 
 
-def _rewards(run: RunDir) -> Iterator[Mapping[Key, RewardRecord]]:
+def _rewards(run: Run) -> Iterator[Mapping[Key, RewardRecord]]:
     """The reward records of each training step of the last attempt."""
     for attempt in run.attempts()[-1:]:
         records = RewardRecords(attempt.reward)

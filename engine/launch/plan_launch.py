@@ -18,15 +18,15 @@ from engine.launch.launcher import LaunchPlan, choose_directory, launch, plan, t
 from engine.launch.queueing import ticket
 from engine.launch.rerun import config_of, config_of_source, require_launch_folder
 from engine.run.manifest import Parent, Ticket
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 _DEVICE = re.compile(r"(?P<kind>cpu|cuda)(?::(?P<gpus>\d+(?:,\d+)*))?")
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def config_for_launch(
-    source: str | RunDir, overrides: Sequence[str], runs: Path
-) -> tuple[Config, RunDir | None]:
+    source: str | Run, overrides: Sequence[str], runs: Path
+) -> tuple[Config, Run | None]:
     """The config of that name or path, else that of the run with this ID or of ``source`` itself;
     and the run. A run keeps the environment of its launch.
 
@@ -120,7 +120,7 @@ def plan_launches(
     runs: Path,
     order: Order = Order(),
     ray: str | None = None,
-    again: RunDir | None = None,
+    again: Run | None = None,
     env: Mapping[str, str] | None = None,
 ) -> list[LaunchPlan]:
     """Plan a run for each seed of ``order``, or one with the seed of the config.
@@ -151,9 +151,9 @@ def plan_launches(
     ]
 
 
-def launch_all(plans: Sequence[LaunchPlan]) -> list[RunDir]:
+def launch_all(plans: Sequence[LaunchPlan]) -> list[Run]:
     """Launch the plans in their order. UsageError as for ``launch``; it names what was launched."""
-    started: list[RunDir] = []
+    started: list[Run] = []
     for planned in plans:
         try:
             started.append(launch(planned))
@@ -171,7 +171,7 @@ def plan_launch(
     name: str | None = None,
     ticket: Ticket | None = None,
     ray: str | None = None,
-    again: RunDir | None = None,
+    again: Run | None = None,
     variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
     """Plan a run of ``config``; ``again`` is the run whose config it is. Nothing is written.

@@ -13,7 +13,7 @@ from engine.run.host import gpus
 from engine.run.host.system import open_gpus
 from engine.run.manifest import Ticket
 from engine.run.registry import ActiveRuns
-from engine.run.rundir import RunDir, find_run
+from engine.run.run import Run, find_run
 from engine.run.state import observed_state
 from engine.supervise.hosts import find_host
 from engine.supervise.queue import end_phrase
@@ -62,7 +62,7 @@ def ahead(ticket: Ticket, runs: Path) -> list[str]:
     run = ticket.after
     while run is not None and run not in names:
         names.append(run)
-        earlier = RunDir(runs / run).read_manifest().queue
+        earlier = Run(runs / run).read_manifest().queue
         run = earlier.after if earlier else None
     if ticket.turn and not ticket.gpus:
         names += [name for name in ActiveRuns(runs).read() if name not in names]

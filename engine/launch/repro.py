@@ -29,7 +29,7 @@ from engine.reward.scoring import question_of
 from engine.run.finding import Change, Finding
 from engine.run.host.surroundings import edited_complaint
 from engine.run.manifest import Parent
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 STEPS, BATCH = 5, 4
 FOLDER = Path("checkpoints/repro")
@@ -95,7 +95,7 @@ class Repro:
         }
 
 
-def plan_repro(run: RunDir, env: Mapping[str, str] | None = None, step: int | None = None) -> Repro:
+def plan_repro(run: Run, env: Mapping[str, str] | None = None, step: int | None = None) -> Repro:
     """Plan the reproduction of a run, on the rows of ``step``. Nothing is written.
 
     UsageError for a run that cannot be reproduced.
@@ -127,7 +127,7 @@ def plan_repro(run: RunDir, env: Mapping[str, str] | None = None, step: int | No
     return Repro(run.id, planned, changes, kept, rows, file, left_out, table, edited)
 
 
-def launch_repro(repro: Repro) -> RunDir:
+def launch_repro(repro: Repro) -> Run:
     """Write the rows and launch. UsageError if a preflight check fails; then nothing is left."""
     try:
         planned = prepare(repro)

@@ -23,7 +23,7 @@ from engine.run.finding import Change
 from engine.run.host.surroundings import edited_complaint
 from engine.run.kinds import KINDS
 from engine.run.manifest import Parent, Settings
-from engine.run.rundir import RunDir, find_run, folder_names, run_id_of, run_ids
+from engine.run.run import Run, find_run, folder_names, run_id_of, run_ids
 from engine.run.state import observed_state
 from engine.run.trust import require
 
@@ -32,13 +32,13 @@ from engine.run.trust import require
 class Rerun:
     """A changed run, planned once, to be shown, checked and launched."""
 
-    original: RunDir
+    original: Run
     plan: LaunchPlan
     changes: tuple[Change, ...]
     """The requested changes, and those that they require."""
     warnings: tuple[Check, ...] = ()
     """Of the preflight checks, none of which failed."""
-    before: tuple[RunDir, ...] = ()
+    before: tuple[Run, ...] = ()
     """Runs that have the same changes already, in the order of their names."""
 
     @property
@@ -47,7 +47,7 @@ class Rerun:
         return checkpoint_dir(self.plan.config)
 
 
-def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
+def plan_rerun(run: Run, changes: Sequence[Change]) -> Rerun:
     """Plan the run with the changes applied, under a free name and with its own checkpoint folder.
 
     It starts from the model that the run started from. Nothing is written. While the run is
@@ -81,7 +81,7 @@ def plan_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
     return Rerun(run, planned, completed)
 
 
-def complete_changes(run: RunDir, config: Config, changes: Sequence[Change]) -> tuple[Change, ...]:
+def complete_changes(run: Run, config: Config, changes: Sequence[Change]) -> tuple[Change, ...]:
     """Add the changes that these require. UsageError for invalid or ineffective changes.
 
     A variable that a config key sets becomes a change of that key: a run reads its config.
@@ -101,7 +101,7 @@ def complete_changes(run: RunDir, config: Config, changes: Sequence[Change]) -> 
     return effective
 
 
-def check_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
+def check_rerun(run: Run, changes: Sequence[Change]) -> Rerun:
     """Plan the run and check it; UsageError if a check fails. Nothing is written."""
     rerun = plan_rerun(run, changes)
     planned, root, waiting = rerun.plan, run.path.parent, rerun.plan.ticket
@@ -116,7 +116,7 @@ def check_rerun(run: RunDir, changes: Sequence[Change]) -> Rerun:
     return replace(rerun, warnings=tuple(warnings), before=tuple(_made_before(run, planned)))
 
 
-def launch_rerun(rerun: Rerun) -> RunDir:
+def launch_rerun(rerun: Rerun) -> Run:
     """Launch the planned run. An active original is asked to stop once the new run is queued."""
     original = rerun.original
     if rerun.plan.ticket is None and not observed_state(original).has_ended:
@@ -127,20 +127,20 @@ def launch_rerun(rerun: Rerun) -> RunDir:
     return made
 
 
-def config_of(run: RunDir) -> Config:
+def config_of(run: Run) -> Config:
     """The config that the run was launched with, under its own name."""
     run.require_config()
-    if not run.config.is_file():
+    if not run.config_file.is_file():
         raise UsageError(
-            f"{run.config}: the run's config is missing, so the run cannot be launched again"
+            f"{run.config_file}: the run's config is missing, so the run cannot be launched again"
         )
-    config = load_config(str(run.config), (), {})
+    config = load_config(str(run.config_file), (), {})
     return replace(config, name=run.read_manifest().recipe or config.name)
 
 
 def config_of_source(
     source: str, overrides: Sequence[str], root: Path
-) -> tuple[Config, RunDir | None]:
+) -> tuple[Config, Run | None]:
     """Return the config of that name or path, else that of a run, and the run.
 
     A config of that name takes precedence, because run IDs often begin with the config's name. A
@@ -157,12 +157,12 @@ def config_of_source(
         run = find_run(root, source)
         config = config_of(run)
         if overrides:
-            config = replace(load_config(str(run.config), overrides, {}), name=config.name)
+            config = replace(load_config(str(run.config_file), overrides, {}), name=config.name)
         return config, run
     return load_config(source, overrides), None
 
 
-def require_launch_folder(run: RunDir) -> None:
+def require_launch_folder(run: Run) -> None:
     """Raise UsageError for a run of another folder, whose relative paths are invalid here.
 
     Also for a run that is not trusted.
@@ -175,17 +175,17 @@ def require_launch_folder(run: RunDir) -> None:
         )
 
 
-def _stem(run: RunDir) -> str:
+def _stem(run: Run) -> str:
     """The beginning of the names of runs that derive from this run."""
     return f"{run.id[:85]}-"
 
 
-def _made_before(run: RunDir, planned: LaunchPlan) -> Iterator[RunDir]:
+def _made_before(run: Run, planned: LaunchPlan) -> Iterator[Run]:
     """Runs derived from ``run`` that differ from the planned one in name and folder only."""
     root = run.path.parent
     wanted = _launched_with(manifest_config(planned.config, planned.directory), planned.variables)
     names = [name for name in folder_names(root) if name.startswith(_stem(run))]
-    for derived in (RunDir(root / name) for name in names):
+    for derived in (Run(root / name) for name in names):
         manifest = derived.read_full_manifest()
         values = _launched_with(manifest.config, manifest.variables)
         if manifest.parent == planned.parent and values == wanted:

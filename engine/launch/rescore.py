@@ -27,7 +27,7 @@ from engine.reward.scoring import question_of
 from engine.run.history.reward_records import RewardRecord, RewardRecords
 from engine.run.history.train_log import read_steps
 from engine.run.host.surroundings import edited_files
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 
 Outcome = Literal["fails again", "fails now", "differs", "works now", "same"]
@@ -94,7 +94,7 @@ class Replay:
         return {"outcome": self.outcome, "text": self.text, "rollouts": rollouts}
 
 
-def recorded(run: RunDir, step: int | None = None) -> Recorded:
+def recorded(run: Run, step: int | None = None) -> Recorded:
     """Return the step to rescore. UsageError if there is none."""
     require_launch_folder(run)
     config, picked = config_of(run), pick_step(run, step)
@@ -237,7 +237,7 @@ def row_key(record: RewardRecord) -> str:
     return record.question_id or f"={record.ground_truth}"
 
 
-def pick_step(run: RunDir, wanted: int | None = None) -> PickedStep | None:
+def pick_step(run: Run, wanted: int | None = None) -> PickedStep | None:
     """Pick the wanted step, else the first failed step, else the first one.
 
     None if no reward of a training step is recorded; UsageError if ``wanted`` has none.

@@ -33,7 +33,7 @@ from engine.run.host.surroundings import changed_files, changes, surroundings
 from engine.run.kinds import read_kind
 from engine.run.manifest import AttemptRecord, FullManifest, Surroundings, value_of
 from engine.run.processes import members
-from engine.run.rundir import RunDir, find_run
+from engine.run.run import Run, find_run
 from engine.run.state import RunState, describe, readable_state, write_state
 from engine.run.trust import require, vouch
 from engine.supervise.finalize import finalize, hold_run
@@ -51,7 +51,7 @@ class Resumed:
 
 _NAMED_CHECKPOINTS = 4
 
-Source = tuple[RunDir, int | None]
+Source = tuple[Run, int | None]
 """A run, and the step of the checkpoint to resume from; None: its last complete one."""
 
 
@@ -68,7 +68,7 @@ def find_resumable(root: Path, run_or_checkpoint: str, from_step: int | None) ->
             return find_run(root, run_or_checkpoint), from_step
         except UsageError:
             is_path = "/" in run_or_checkpoint or path.is_dir()
-            if is_path and not RunDir(path).manifest.exists():
+            if is_path and not Run(path).manifest_file.exists():
                 raise _no_checkpoint(path) from None
             raise
     stamp = read_stamp(path.parent)
@@ -92,7 +92,7 @@ def _no_checkpoint(path: Path) -> UsageError:
     return UsageError(f"{problem}; give {' or '.join(shown) or 'RUN, or FOLDER/global_step_N'}")
 
 
-def resume(run: RunDir, from_step: int | None = None) -> Resumed:
+def resume(run: Run, from_step: int | None = None) -> Resumed:
     """Start a new attempt from the last complete checkpoint, or that of ``from_step``.
 
     It trains with the values of the launch, even if the config file has changed since. A run whose
@@ -106,12 +106,12 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
         planned = _plan(run, from_step)
         manifest, attempt = planned.manifest, planned.attempt
         if manifest.ray:
-            chosen_cluster(manifest.ray, load_config(str(run.config), env={}))
+            chosen_cluster(manifest.ray, load_config(str(run.config_file), env={}))
         _require_expected_data(run, manifest, attempt)
         try:
             moved = []
             if manifest.config:
-                files.write_atomic(run.config, pinned_config(manifest.config))
+                files.write_atomic(run.config_file, pinned_config(manifest.config))
                 moved = [jsonl.line(text) or "" for text in _moved_defaults(run, manifest)]
             warnings = (*planned.warnings, *moved)
             _begin(run, manifest, attempt, warnings, planned.state)
@@ -122,14 +122,14 @@ def resume(run: RunDir, from_step: int | None = None) -> Resumed:
         return Resumed(attempt.from_step or 0, attempt.number, warnings)
 
 
-def resume_step(run: RunDir) -> int:
+def resume_step(run: Run) -> int:
     """The step that ``resume`` would start from. UsageError where it would refuse."""
     require(run, executes=True)
     state = _require_ended(run)
     return starting_point(run, _complete_manifest(run), state, None)[0]
 
 
-def resume_plan(run: RunDir, from_step: int | None = None) -> tuple[Resumed, Words]:
+def resume_plan(run: Run, from_step: int | None = None) -> tuple[Resumed, Words]:
     """What ``resume`` would start, and its command. Nothing is written. UsageError where it would
     refuse. Only ``resume`` itself checks the defaults of the installed version and the cluster."""
     require(run, executes=True)
@@ -148,11 +148,11 @@ class _Plan:
     warnings: tuple[str, ...]
 
 
-def _plan(run: RunDir, from_step: int | None) -> _Plan:
+def _plan(run: Run, from_step: int | None) -> _Plan:
     state, manifest = _require_ended(run), _complete_manifest(run)
     # A config that cannot be loaded executes nothing; a missing one is checked when it is written.
     try:
-        config = load_config(str(run.config), env={})
+        config = load_config(str(run.config_file), env={})
     except UsageError:
         pass
     else:
@@ -166,7 +166,7 @@ def _plan(run: RunDir, from_step: int | None) -> _Plan:
 
 
 def _begin(
-    run: RunDir,
+    run: Run,
     manifest: FullManifest,
     attempt: AttemptRecord,
     warnings: tuple[str, ...],
@@ -175,9 +175,9 @@ def _begin(
     number, step, changes_since = attempt.number, attempt.from_step, attempt.changes_since
     files.make_folder(run.attempt(number).path)
     # The file as it is: ``read_manifest`` drops damaged fields, and resuming must not.
-    raw = jsonl.read_json(run.manifest) or to_json(manifest)
+    raw = jsonl.read_json(run.manifest_file) or to_json(manifest)
     attempts = [*raw["attempts"], to_json(attempt)]
-    jsonl.write_json(run.manifest, {**raw, "attempts": attempts})
+    jsonl.write_json(run.manifest_file, {**raw, "attempts": attempts})
     clear_requests(run)
     log_event(run, "resume", attempt=number, from_step=step, changes=changes_since)
     if drift := select_drift(changes_since):
@@ -198,7 +198,7 @@ def _begin(
     )
 
 
-def _complete_manifest(run: RunDir) -> FullManifest:
+def _complete_manifest(run: Run) -> FullManifest:
     manifest = run.read_full_manifest()
     if pipeline := manifest.pipeline:
         raise UsageError(
@@ -220,16 +220,16 @@ def _complete_manifest(run: RunDir) -> FullManifest:
         )
     if not attempts or manifest.cwd is None:
         raise UsageError(
-            f"{run.manifest}: damaged manifest ('attempts' or 'cwd' is missing); "
+            f"{run.manifest_file}: damaged manifest ('attempts' or 'cwd' is missing); "
             "the run cannot be resumed"
         )
-    written = (jsonl.read_json(run.manifest) or {}).get("attempts", [])
+    written = (jsonl.read_json(run.manifest_file) or {}).get("attempts", [])
     if len(attempts) != len(written) or not (attempts[0].argv and attempts[-1].argv):
-        raise UsageError(f"{run.manifest}: an attempt has no number and argv")
+        raise UsageError(f"{run.manifest_file}: an attempt has no number and argv")
     return manifest
 
 
-def _require_ended(run: RunDir) -> RunState:
+def _require_ended(run: Run) -> RunState:
     state = readable_state(run)
     if not state.has_ended:
         raise UsageError(
@@ -246,12 +246,12 @@ def _require_ended(run: RunDir) -> RunState:
     return state
 
 
-def _last_step(run: RunDir) -> int:
+def _last_step(run: Run) -> int:
     return max((step.step for step in read_steps(run.train_log)), default=0)
 
 
 def _next_attempt(
-    run: RunDir, manifest: FullManifest, step: int, checkpoint: Path | None
+    run: Run, manifest: FullManifest, step: int, checkpoint: Path | None
 ) -> AttemptRecord:
     # The first attempt's surroundings are the manifest's own fields.
     recorded = manifest.attempts[-1].surroundings or manifest
@@ -266,9 +266,9 @@ def _next_attempt(
     )
     current = structs.replace(current, code=executed_code(run, manifest.code, cwd))
     # The command of the launch, with the present path of the run's config.
-    config, words = str(run.config.absolute()), ["", *manifest.attempts[0].argv]
+    config, words = str(run.config_file.absolute()), ["", *manifest.attempts[0].argv]
     argv = [
-        config if before == "--config" and Path(word).name == run.config.name else word
+        config if before == "--config" and Path(word).name == run.config_file.name else word
         for before, word in pairwise(words)
     ]
     if checkpoint is not None:
@@ -285,7 +285,7 @@ def _next_attempt(
     )
 
 
-def _require_expected_data(run: RunDir, manifest: FullManifest, attempt: AttemptRecord) -> None:
+def _require_expected_data(run: Run, manifest: FullManifest, attempt: AttemptRecord) -> None:
     """UsageError if the run was launched for certain data, and these have changed."""
     now = attempt.surroundings or Surroundings()
     changed = [
@@ -313,7 +313,7 @@ _CONSEQUENCES = {
 """What a changed file means for the run, by the part of its surroundings."""
 
 
-def _changed(run: RunDir, manifest: FullManifest, attempt: AttemptRecord) -> Iterator[str]:
+def _changed(run: Run, manifest: FullManifest, attempt: AttemptRecord) -> Iterator[str]:
     """Warnings about software that changed since the last attempt, and files since the launch."""
     now = attempt.surroundings or Surroundings()
     software = software_drift(attempt.changes_since)
@@ -334,13 +334,13 @@ def _changed(run: RunDir, manifest: FullManifest, attempt: AttemptRecord) -> Ite
         )
 
 
-def _moved_defaults(run: RunDir, manifest: FullManifest) -> Iterator[str]:
+def _moved_defaults(run: Run, manifest: FullManifest) -> Iterator[str]:
     """Warnings about values that were never set and follow the installed version.
 
     UsageError for a key that the version no longer has. A path that is implied is in the run's
     folder, which may have been moved.
     """
-    config = load_config(str(run.config), env={})
+    config = load_config(str(run.config_file), env={})
     require_own_code(config)
     present = manifest_config(config, run.attempt(1).path.resolve())
     for key in sorted({*present, *manifest.config}):
@@ -353,7 +353,7 @@ def _moved_defaults(run: RunDir, manifest: FullManifest) -> Iterator[str]:
 
 
 def starting_point(
-    run: RunDir, manifest: FullManifest, state: RunState, from_step: int | None
+    run: Run, manifest: FullManifest, state: RunState, from_step: int | None
 ) -> tuple[int, Path | None]:
     """The step to resume from and its folder; 0 and None for the beginning.
 
@@ -396,7 +396,7 @@ def starting_point(
     return step, steps[step]
 
 
-def _nothing_left(run: RunDir, manifest: FullManifest, step: int, total: int) -> UsageError:
+def _nothing_left(run: Run, manifest: FullManifest, step: int, total: int) -> UsageError:
     """The error, with the commands that do something in this state."""
     advice = []
     if _lacks_final(run, manifest) and (
@@ -412,9 +412,9 @@ def _nothing_left(run: RunDir, manifest: FullManifest, step: int, total: int) ->
     )
 
 
-def _lacks_final(run: RunDir, manifest: FullManifest) -> bool:
+def _lacks_final(run: Run, manifest: FullManifest) -> bool:
     """Whether the final model is missing, which a run writes after its last step."""
-    if read_kind(manifest.kind, run.manifest).has_final_model:
+    if read_kind(manifest.kind, run.manifest_file).has_final_model:
         return not check_checkpoint(run).complete
     values, folder = manifest.values, checkpoint_folder(manifest)
     # The trainer knows the last step from its config alone.
@@ -426,18 +426,18 @@ def _lacks_final(run: RunDir, manifest: FullManifest) -> bool:
     return not is_mine or bool(missing_parts(folder / "final"))
 
 
-def _has_trained(run: RunDir) -> bool:
+def _has_trained(run: Run) -> bool:
     """Whether a trainer was ever started: its console log is opened before that."""
     return any(attempt.console.exists() for attempt in run.attempts()) or any(
         True for _ in read_steps(run.train_log)
     )
 
 
-def _checkpoints(run: RunDir, manifest: FullManifest) -> dict[int, Path]:
+def _checkpoints(run: Run, manifest: FullManifest) -> dict[int, Path]:
     """The complete steps of this run. Without an ownership file, their time decides."""
     folder = checkpoint_folder(manifest)
     if folder is None:
-        raise UsageError(f"{run.manifest}: does not name a checkpoint folder")
+        raise UsageError(f"{run.manifest_file}: does not name a checkpoint folder")
     owner, wanted = read_stamp(folder), WantedFiles.by_config(manifest.values)
     if "model" not in wanted.contents:
         raise UsageError(
@@ -453,9 +453,9 @@ def _checkpoints(run: RunDir, manifest: FullManifest) -> dict[int, Path]:
     return complete_steps(folder, wanted=wanted)
 
 
-def _missing_reason(run: RunDir, manifest: FullManifest, step: int) -> str:
+def _missing_reason(run: Run, manifest: FullManifest, step: int) -> str:
     """Why a step has no checkpoint: never saved, or saved and removed since."""
-    key, values = read_kind(manifest.kind, run.manifest).save_every_key, manifest.values
+    key, values = read_kind(manifest.kind, run.manifest_file).save_every_key, manifest.values
     interval, limit = values.get(key or ""), values.get("trainer.max_actor_ckpt_to_keep")
     if step > (last := _last_step(run)):
         return f" (the run reached step {last})"

@@ -22,7 +22,7 @@ from engine.run.checkpoints.step_folders import (
     written_steps,
 )
 from engine.run.history.sweep import Sweep, SweepPoint
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Checkpoints:
     skipped: tuple[Skipped, ...]
 
 
-def find_checkpoints(run: RunDir) -> Checkpoints:
+def find_checkpoints(run: Run) -> Checkpoints:
     """The checkpoints in the folder of the run. UsageError for a run that saves none."""
     manifest = run.read_full_manifest()
     folder = checkpoint_folder(manifest)
@@ -61,7 +61,7 @@ def find_checkpoints(run: RunDir) -> Checkpoints:
 
 
 def step_targets(
-    run: RunDir, checkpoints: Checkpoints, without: Container[int] = ()
+    run: Run, checkpoints: Checkpoints, without: Container[int] = ()
 ) -> dict[int, Target]:
     """The complete checkpoints as targets ``RUN:STEP``, in order, except some steps. One that the
     trainer deletes in this moment is left out."""
@@ -74,7 +74,7 @@ def step_targets(
     return targets
 
 
-def answered_steps(run: RunDir, evaluation: Evaluation) -> dict[int, Target]:
+def answered_steps(run: Run, evaluation: Evaluation) -> dict[int, Target]:
     """The targets ``RUN:STEP`` whose answers are all there, whether or not their checkpoints are.
 
     Of two checkpoints of one step, the one that was evaluated last.
@@ -91,9 +91,7 @@ def answered_steps(run: RunDir, evaluation: Evaluation) -> dict[int, Target]:
     return dict(sorted(known.items()))
 
 
-def sweep_of(
-    run: RunDir, evaluation: str, results: Sequence[Result], metric: Metric
-) -> Sweep | None:
+def sweep_of(run: Run, evaluation: str, results: Sequence[Result], metric: Metric) -> Sweep | None:
     """``metric`` of every target ``RUN:STEP``; None before there is one."""
     points = []
     for result in results:
@@ -107,12 +105,12 @@ def sweep_of(
     return Sweep(evaluation, metric.name, tuple(points), metric.lower_is_better)
 
 
-def _step_of(target: str, run: RunDir) -> int | None:
+def _step_of(target: str, run: Run) -> int | None:
     name, _, step = target.rpartition(":")
     return int(step) if name == run.id and step.isdecimal() else None
 
 
-def starting_model(run: RunDir, config: Config, root: Path) -> Target:
+def starting_model(run: Run, config: Config, root: Path) -> Target:
     """The model that the run started from, as step 0."""
     model = str(config.get(config.kind.model_key))
     target = find_baseline(model, config, root)

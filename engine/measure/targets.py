@@ -24,7 +24,7 @@ from engine.run.checkpoints.step_folders import WantedFiles, step_problem, writt
 from engine.run.host.environment import model_fingerprint
 from engine.run.kinds import find_kind
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir, find_run
+from engine.run.run import Run, find_run
 
 Form = Literal["checkpoint", "model", "hub", "golden", "random", "judge", "evaluation"]
 
@@ -67,14 +67,14 @@ def find_target(text: str, root: Path, names: Sequence[str] = ()) -> Target:
     of ``names``, and for a checkpoint or model that is not complete.
     """
     path = Path(text).expanduser()
-    if path.is_dir() and not RunDir(path).manifest.is_file():
+    if path.is_dir() and not Run(path).manifest_file.is_file():
         return folder_target(path, str(path))
     ids = [run.id for run in list_runs(root)] if root.is_dir() else []
     name, step = _split_step(text, ids)
     if name in ids or any(run_id.startswith(name) for run_id in ids):
         return run_target(find_run(root, name), step)
-    if RunDir(path).manifest.is_file():
-        return run_target(RunDir(path), None)
+    if Run(path).manifest_file.is_file():
+        return run_target(Run(path), None)
     if _HUB_NAME.fullmatch(text) and not path.parent.is_dir():
         return Target(text, "hub", text, digest(text))
     close = nearest(name, [*names, *ids])
@@ -82,7 +82,7 @@ def find_target(text: str, root: Path, names: Sequence[str] = ()) -> Target:
     raise UsageError(f"target '{text}' is neither a run, a folder nor a model's name{hint}")
 
 
-def run_target(run: RunDir, step: int | None) -> Target:
+def run_target(run: Run, step: int | None) -> Target:
     """A checkpoint of a run: of ``step``, or the last complete one."""
     steps = complete_checkpoints(run)
     if step is None:
@@ -173,7 +173,7 @@ def _origins(model: str) -> Iterator[str]:
         stamp = read_stamp(Path(model)) or read_stamp(Path(model).parent)
         if stamp is None:
             return
-        manifest = RunDir(Path(stamp.directory)).read_full_manifest()
+        manifest = Run(Path(stamp.directory)).read_full_manifest()
         kind = find_kind(manifest.kind)
         source = manifest.value(kind.model_key) if kind else None
         if not source:

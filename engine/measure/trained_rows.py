@@ -14,7 +14,7 @@ from engine.measure.items import Item
 from engine.measure.targets import Target
 from engine.run.checkpoints.ownership import read_stamp
 from engine.run.kinds import find_kind
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 
 def trained_rows(target: Target, items: Sequence[Item]) -> dict[str, int]:
@@ -38,7 +38,7 @@ def _training_files(model: Path) -> Iterator[tuple[str, list[Path]]]:
         stamp = read_stamp(model) or read_stamp(model.parent)
         if stamp is None:
             return
-        manifest = RunDir(Path(stamp.directory)).read_full_manifest()
+        manifest = Run(Path(stamp.directory)).read_full_manifest()
         kind, values, cwd = find_kind(manifest.kind), manifest.values, manifest.working_folder
         if kind is None:
             return

@@ -18,7 +18,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.typed import read_lines
 from engine.run.history.reward_records import RewardRecord
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 SEED = 17
 RESAMPLES = 200
@@ -87,7 +87,7 @@ def read_answers(path: Path) -> list[dict[str, Any]]:
     return list(jsonl.read(path))
 
 
-def read_rollouts(run: RunDir, split: str = "train") -> list[dict[str, Any]]:
+def read_rollouts(run: Run, split: str = "train") -> list[dict[str, Any]]:
     """The recorded rollouts of a run; of a step that a resume repeated, those of the last attempt.
 
     The numbers that a reward function returned beside the reward are fields of the row.

@@ -34,7 +34,7 @@ from engine.run.history.train_log import Step, history, read_steps
 from engine.run.kinds import find_kind
 from engine.run.manifest import FullManifest
 from engine.run.notes import read_notes
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, describe, observed_state
 
 WINDOW = 10
@@ -45,13 +45,13 @@ _SHORTEST_CURVE = 8
 """Steps that a curve has at least."""
 
 
-def draft_entry(run: RunDir) -> LogEntry:
+def draft_entry(run: Run) -> LogEntry:
     """Draft the entry of ``run``. The user adds the question, the decision, and observations that
     are not in the run's notes."""
     return drafted(run, health_of(run))
 
 
-def drafted(run: RunDir, health: Health | None) -> LogEntry:
+def drafted(run: Run, health: Health | None) -> LogEntry:
     """The entry of a run whose health is known."""
     manifest = run.read_full_manifest()
     state = observed_state(run)

@@ -8,7 +8,7 @@ when a frame is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from engine.base import jsonl
 from engine.base.errors import PackageError, UsageError
 from engine.measure.folder import EvaluationDir, TargetDir, evaluations_of, read_target
-from engine.run.manifest import FullManifest
+from engine.run.manifest import FullManifest, values_of
 from engine.run.registry import list_runs as list_rows
-from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.run import Run, find_run, runs_root
 from engine.run.state import observed_state
 
 if TYPE_CHECKING:
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
     from engine.run.history.rollouts import Group, Rollout
 
 
-class OpenedRun:
-    """A run directory, read on each access."""
-
-    def __init__(self, run: RunDir) -> None:
-        self._run = run
+@dataclass(frozen=True, repr=False)
+class OpenedRun(Run):
+    """A run for notebooks: what ``Run`` has, and its numbers as frames. Each access reads the files
+    as they are now."""
 
     def __repr__(self) -> str:
         step, total = self.step, self.total_steps
@@ -41,42 +40,34 @@ class OpenedRun:
         return f"<run {self.id}: {self.state}{progress}>"
 
     @property
-    def id(self) -> str:
-        return self._run.id
-
-    @property
-    def path(self) -> Path:
-        return self._run.path
-
-    @property
     def state(self) -> str:
         """``queued``, ``starting``, ``running``, ``stalled``, ``stopping``; ended: ``finished``,
         ``stopped``, ``failed``, ``lost``."""
-        return observed_state(self._run).word
+        return observed_state(self).word
 
     @property
     def reason(self) -> str | None:
         """Why the run is in its state, such as ``exit code 1 at step 3 of 20``."""
-        return observed_state(self._run).reason
+        return observed_state(self).reason
 
     @property
     def step(self) -> int | None:
         """The last step; None before the first."""
-        return observed_state(self._run).step
+        return observed_state(self).step
 
     @property
     def total_steps(self) -> int | None:
-        return observed_state(self._run).total_steps
+        return observed_state(self).total_steps
 
     @property
     def manifest(self) -> FullManifest:
         """What the run was launched with: config, code and data digests, environment, attempts."""
-        return self._run.read_full_manifest()
+        return self.read_full_manifest()
 
     @property
     def config(self) -> dict[str, Any]:
         """The effective values by dotted key, such as ``data.train_batch_size``."""
-        return self.manifest.values
+        return values_of(self.read_config())
 
     def metrics(self, *names: str, long: bool = False) -> pd.DataFrame:
         """Metrics by step: a column for each of ``names`` (default: all), the steps as index.
@@ -134,7 +125,7 @@ class OpenedRun:
         """What ``grubrics-tui diagnose`` finds, the root cause first."""
         from engine.doctor.diagnose import diagnose_run
 
-        return diagnose_run(self._run)
+        return diagnose_run(self)
 
 
 def open_run(name: str | Path, runs: str | Path | None = None) -> OpenedRun:
@@ -143,10 +134,8 @@ def open_run(name: str | Path, runs: str | Path | None = None) -> OpenedRun:
     ``runs`` is the directory of the runs (default: $GRUBRICS_RUNS, else ./runs). UsageError for an
     unknown run, with the nearest.
     """
-    run = RunDir(Path(name))
-    if run.is_one():
-        return OpenedRun(run)
-    return OpenedRun(find_run(_root(runs), str(name)))
+    run = OpenedRun(Path(name))
+    return run if run.is_one() else OpenedRun(find_run(_root(runs), str(name)).path)
 
 
 def list_runs(runs: str | Path | None = None) -> list[OpenedRun]:
@@ -154,7 +143,7 @@ def list_runs(runs: str | Path | None = None) -> list[OpenedRun]:
     root = _root(runs)
     if not root.is_dir():
         raise UsageError(f"{root}: no such directory of runs")
-    return [OpenedRun(RunDir(root / info.id)) for info in list_rows(root)]
+    return [OpenedRun(root / info.id) for info in list_rows(root)]
 
 
 def _root(runs: str | Path | None) -> Path:

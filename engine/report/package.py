@@ -33,7 +33,7 @@ from engine.base.masking import mask_text
 from engine.measure.folder import evaluations_of
 from engine.run.checkpoints.ownership import checkpoint_folder
 from engine.run.checkpoints.step_folders import complete_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from engine.run.trust import PROOF
 
@@ -153,7 +153,7 @@ class _Packing:
 
 
 def write_package(
-    run: RunDir, out: Path, *, evaluations: Path, checkpoints: bool = False, force: bool = False
+    run: Run, out: Path, *, evaluations: Path, checkpoints: bool = False, force: bool = False
 ) -> Package:
     """Pack a run, the evaluations of it in the folder ``evaluations``, and its checkpoints.
 
@@ -219,9 +219,7 @@ def digest_of(handle: BinaryIO, size: int) -> str:
     return digest.hexdigest()
 
 
-def _files(
-    run: RunDir, evaluations: Path, *, checkpoints: bool, is_active: bool
-) -> Iterator[_File]:
+def _files(run: Run, evaluations: Path, *, checkpoints: bool, is_active: bool) -> Iterator[_File]:
     """The files to pack, sorted by their names in the package."""
     folders = [(run.path, f"runs/{run.id}")]
     folders += [

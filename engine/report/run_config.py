@@ -13,7 +13,7 @@ from engine.config.keys import flatten
 from engine.logs.formats.external_run import ExternalRun
 from engine.run.kinds import Kind, find_kind
 from engine.run.manifest import FullManifest, Settings, values_of
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 _NO_FILE = object()
 
@@ -68,7 +68,7 @@ class RunConfig:
         return tuple(value for value in self.values if value.is_changed)
 
 
-def read_run_config(run: RunDir | ExternalRun) -> RunConfig:
+def read_run_config(run: Run | ExternalRun) -> RunConfig:
     """The configuration as the files of the run hold it; without values if they hold none."""
     if isinstance(run, ExternalRun):
         return _of_log(run)

@@ -19,7 +19,7 @@ from engine.run.history import metrics
 from engine.run.history.columns import Columns, Floats
 from engine.run.history.live import RunWatch, Update
 from engine.run.manifest import FullManifest, Setting
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import UNREADABLE, RunState
 
 _AT_ONCE_S = 0.01
@@ -52,8 +52,8 @@ class Reader(Protocol):
         """What is new. ``examine``: also diagnose the run, which takes longer than reading it."""
 
 
-def open_reader(run: RunDir | ExternalRun) -> Reader:
-    return RunReader(run) if isinstance(run, RunDir) else ExternalReader(run)
+def open_reader(run: Run | ExternalRun) -> Reader:
+    return RunReader(run) if isinstance(run, Run) else ExternalReader(run)
 
 
 class ExternalReader:
@@ -76,7 +76,7 @@ class ExternalReader:
 class RunReader:
     """Reads a run's directory."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._watch = RunWatch(run)
         self._before: tuple[str, int] | None = None
@@ -114,7 +114,7 @@ class RunReader:
 class RunRecord:
     """One run of a comparison: its steps as one history, and what happened to it."""
 
-    def __init__(self, run: RunDir | ExternalRun, id: str | None = None) -> None:
+    def __init__(self, run: Run | ExternalRun, id: str | None = None) -> None:
         self.run = run
         self.id = run.id if id is None else id
         self.manifest = FullManifest()
@@ -128,7 +128,7 @@ class RunRecord:
 
     @classmethod
     def read(
-        cls, run: RunDir | ExternalRun, id: str | None = None, *, examine: bool = True
+        cls, run: Run | ExternalRun, id: str | None = None, *, examine: bool = True
     ) -> RunRecord:
         """Read everything that the files contain now. ``examine``: also diagnose the run."""
         record, reader, share = cls(run, id), open_reader(run), 0.0
@@ -210,7 +210,7 @@ class RunRecord:
         return [] if state.started is None or end is None else [(state.started, end)]
 
 
-def distinct_ids(runs: Sequence[RunDir | ExternalRun]) -> list[str]:
+def distinct_ids(runs: Sequence[Run | ExternalRun]) -> list[str]:
     """The IDs of the runs; of two external logs with the same name the paths."""
     ids = [run.id for run in runs]
     return [

@@ -18,7 +18,7 @@ from engine.report.numbered_log import format_field, one_line, render_entry
 from engine.run.history import metrics
 from engine.run.history.train_log import read_steps
 from engine.run.manifest import Manifest
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 
 
@@ -104,7 +104,7 @@ def _cost(report: AblationReport, root: Path) -> Iterator[str]:
         yield f"{calls:,.0f} judge calls of training steps"
 
 
-def _kept(row: ArmRow, root: Path) -> Iterator[RunDir]:
+def _kept(row: ArmRow, root: Path) -> Iterator[Run]:
     """The runs of an arm that were launched."""
     for run in row.runs:
         if run.state is not None and (kept := find_kept(run.run, root)) is not None:

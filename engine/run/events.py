@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from engine.base import files, jsonl
 from engine.base.masking import mask_data
 from engine.base.typed import Integer, Line, Moment, read_lines, read_record, write_record
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 
 class Event(Struct, frozen=True, gc=False, kw_only=True):
@@ -43,7 +43,7 @@ def event_record(event: str, **details: Any) -> dict[str, Any]:
     return {"v": 1, "t": time.time(), "event": event, **mask_data(details)}
 
 
-def log_event(run: RunDir, event: str, **details: Any) -> None:
+def log_event(run: Run, event: str, **details: Any) -> None:
     """Append one event."""
     jsonl.append(run.events, event_record(event, **details))
 
@@ -61,7 +61,7 @@ class StopRequest(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def ask_stop(
-    run: RunDir, *, after_checkpoint: bool = False, by: str = "user", detach: bool = False
+    run: Run, *, after_checkpoint: bool = False, by: str = "user", detach: bool = False
 ) -> None:
     """Ask the supervisor to stop the run. A repeated request has no effect, except that a stop now
     replaces a stop after the next checkpoint."""
@@ -73,12 +73,12 @@ def ask_stop(
     write_record(run.requests / "stop.json", request)
 
 
-def pending_stop(run: RunDir) -> StopRequest | None:
+def pending_stop(run: Run) -> StopRequest | None:
     """The stop request, if any."""
     return read_record(run.requests / "stop.json", StopRequest)
 
 
-def read_stop_offset(run: RunDir, attempt: int) -> int | None:
+def read_stop_offset(run: Run, attempt: int) -> int | None:
     """The size of the attempt's console, in bytes, when the supervisor obeyed a stop request.
 
     None if it obeyed none. What the console holds from there on, the stop may have caused.
@@ -90,6 +90,6 @@ def read_stop_offset(run: RunDir, attempt: int) -> int | None:
     return offset
 
 
-def clear_requests(run: RunDir) -> None:
+def clear_requests(run: Run) -> None:
     """Delete the requests of the previous attempt."""
     (run.requests / "stop.json").unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.holes import lines_backwards
 from engine.base.typed import read_lines
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.system_sample import SystemSample
 
 REWARD = "reward/mean"
@@ -99,7 +99,7 @@ class MachineUse:
     host_bytes: int | None = None
 
 
-def read_machine_use(run: RunDir) -> MachineUse:
+def read_machine_use(run: Run) -> MachineUse:
     """Read the samples of all attempts."""
     memory, host = [0], [0]
     use: list[float | None] = []

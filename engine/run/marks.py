@@ -16,13 +16,13 @@ from pathlib import Path
 
 from engine.base import files
 from engine.run.manifest import Place
-from engine.run.rundir import (
+from engine.run.run import (
     ATTEMPT_DIR_VARIABLE,
     MARK_VARIABLE,
     ON_CLUSTER_VARIABLE,
     RUN_ID_VARIABLE,
     SUPERVISES_VARIABLE,
-    RunDir,
+    Run,
 )
 
 _SUPERVISOR = b"engine.supervise.supervisor"
@@ -42,7 +42,7 @@ class Mark:
         """The run's directory as it was when the process started."""
         return self.attempt.parent
 
-    def is_of(self, run: RunDir) -> bool:
+    def is_of(self, run: Run) -> bool:
         """Whether the process belongs to ``run``, even if the run was moved since."""
         if not self.text:
             return _is_same_folder(self.directory, run.path)
@@ -50,8 +50,8 @@ class Mark:
 
     def is_in_place(self) -> bool:
         """Whether the run is still where it was when the process started."""
-        original = RunDir(self.directory)
-        return original.manifest.exists() and self.is_of(original)
+        original = Run(self.directory)
+        return original.manifest_file.exists() and self.is_of(original)
 
 
 def new_mark() -> str:
@@ -59,13 +59,13 @@ def new_mark() -> str:
     return secrets.token_hex(16)
 
 
-def mark_of(run: RunDir) -> str:
+def mark_of(run: Run) -> str:
     """What a process of the run carries: ``text@device:inode``; empty for a run without a text."""
     text, folder = run.read_manifest().mark, os.stat(run.path)  # noqa: PTH116
     return f"{text}@{folder.st_dev}:{folder.st_ino}" if text else ""
 
 
-def names(mark: str, run: RunDir, directory: Path | None = None) -> bool:
+def names(mark: str, run: Run, directory: Path | None = None) -> bool:
     """Whether what a process carries names this very run, and no copy of it.
 
     In ``directory``, where the process was started, the inode decides: a new mount changes the
@@ -83,13 +83,13 @@ def names(mark: str, run: RunDir, directory: Path | None = None) -> bool:
     return str(folder.st_ino) == inode and (is_in_place or str(folder.st_dev) == device)
 
 
-def place_of(run: RunDir, directory: Path) -> Place:
+def place_of(run: Run, directory: Path) -> Place:
     """Which folder a new run is, for its manifest; ``directory`` is where it is going to be."""
     folder = run.path.stat()
     return Place(str(directory.absolute()), f"{folder.st_dev}:{folder.st_ino}")
 
 
-def is_copy(run: RunDir) -> bool:
+def is_copy(run: Run) -> bool:
     """Whether a run is a copy of the launched one: jobs and programs that its files name belong to
     the original. A moved run is not a copy."""
     manifest = run.read_manifest()
@@ -111,7 +111,7 @@ def read_mark(pid: int) -> Mark | None:
     return mark if variables.get(RUN_ID_VARIABLE) == mark.directory.name else None
 
 
-def supervises(pid: int, run: RunDir) -> bool:
+def supervises(pid: int, run: Run) -> bool:
     """Whether a process is a supervisor of ``run``."""
     supervised = read_environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE, "")
     if "@" in supervised:

@@ -16,7 +16,7 @@ from engine.base import jsonl, locks, typed
 from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import holds_secret, mask_text
 from engine.base.typed import Text
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import require
 
 MOST_TAGS = 20
@@ -46,13 +46,13 @@ def check_tag(tag: str) -> str:
     return tag
 
 
-def read_notes(run: RunDir) -> Notes:
+def read_notes(run: Run) -> Notes:
     """The notes of a run; empty if there are none."""
-    notes = typed.read_record(run.notes, Notes) or Notes()
+    notes = typed.read_record(run.notes_file, Notes) or Notes()
     return Notes(tuple(dict.fromkeys(notes.tags)), _clean(notes.text))
 
 
-def add_tags(run: RunDir, tags: Iterable[str]) -> Notes:
+def add_tags(run: Run, tags: Iterable[str]) -> Notes:
     """Add tags. Existing ones keep their position."""
     new = [check_tag(tag) for tag in tags]
     with _changing(run) as before:
@@ -60,7 +60,7 @@ def add_tags(run: RunDir, tags: Iterable[str]) -> Notes:
         return _write(run, Notes(all_tags, before.text))
 
 
-def remove_tags(run: RunDir, tags: Iterable[str]) -> Notes:
+def remove_tags(run: Run, tags: Iterable[str]) -> Notes:
     """Remove tags. UsageError for a tag that the run does not have."""
     gone = set(tags)
     with _changing(run) as before:
@@ -69,7 +69,7 @@ def remove_tags(run: RunDir, tags: Iterable[str]) -> Notes:
         return _write(run, Notes(tuple(t for t in before.tags if t not in gone), before.text))
 
 
-def write_note(run: RunDir, text: str) -> tuple[Notes, str]:
+def write_note(run: Run, text: str) -> tuple[Notes, str]:
     """Replace the note; an empty one removes it. Returns the notes, and the note before."""
     with _changing(run) as before:
         return _write(run, Notes(before.tags, _checked(text))), before.text
@@ -83,7 +83,7 @@ class NotesChangedError(UsageError):
         self.now = now
 
 
-def edit_notes(run: RunDir, before: Notes, tags: Iterable[str], text: str) -> Notes:
+def edit_notes(run: Run, before: Notes, tags: Iterable[str], text: str) -> Notes:
     """Save what a form made of the notes ``before``. What others changed meanwhile is kept.
 
     NotesChangedError if both changed the note.
@@ -98,12 +98,12 @@ def edit_notes(run: RunDir, before: Notes, tags: Iterable[str], text: str) -> No
         return _write(run, Notes(all_tags, new.text if now.text == before.text else now.text))
 
 
-def _write(run: RunDir, notes: Notes) -> Notes:
+def _write(run: Run, notes: Notes) -> Notes:
     if len(notes.tags) > MOST_TAGS:
         raise UsageError(
             f"run '{run.id}' would have {len(notes.tags)} tags; at most {MOST_TAGS} are allowed"
         )
-    typed.write_record(run.notes, notes)
+    typed.write_record(run.notes_file, notes)
     return notes
 
 
@@ -114,7 +114,7 @@ def _checked(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _changing(run: RunDir) -> Iterator[Notes]:
+def _changing(run: Run) -> Iterator[Notes]:
     """The present notes, locked against other changes.
 
     The lock is a separate file, since every change replaces the notes. On a file system without

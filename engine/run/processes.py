@@ -13,7 +13,7 @@ from pathlib import Path
 from engine.base import files
 from engine.run.identity import Identity
 from engine.run.marks import Mark, names, read_environment, read_mark
-from engine.run.rundir import SUPERVISES_VARIABLE, RunDir
+from engine.run.run import SUPERVISES_VARIABLE, Run
 
 _PR_SET_CHILD_SUBREAPER = 36
 _DYING_S = 2.0
@@ -44,7 +44,7 @@ def become_subreaper() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
+def members(run: Run, roots: Iterable[int] = ()) -> list[Identity]:
     """Every live process of a run: carriers of its mark, and descendants of them or of ``roots``.
 
     The processes in ``roots`` are not included: the caller is one of them. Neither is another run
@@ -64,7 +64,7 @@ def members(run: RunDir, roots: Iterable[int] = ()) -> list[Identity]:
     return [identity for pid in pids if (identity := identify(pid)) is not None]
 
 
-def _supervises_other(pid: int, run: RunDir) -> bool:
+def _supervises_other(pid: int, run: Run) -> bool:
     """Whether a process supervises another run than ``run``."""
     supervised = read_environment(pid, SUPERVISES_VARIABLE).get(SUPERVISES_VARIABLE)
     return supervised is not None and not names(supervised, run)
@@ -159,7 +159,7 @@ def end(processes: Sequence[Identity], patience_s: float) -> list[Identity]:
     return signalled
 
 
-def end_members(run: RunDir, patience_s: float, roots: Sequence[int] = ()) -> list[Identity]:
+def end_members(run: Run, patience_s: float, roots: Sequence[int] = ()) -> list[Identity]:
     """End every process of a run, also those that it starts meanwhile. Returns those signalled."""
     ended: list[Identity] = []
     for _ in range(_ROUNDS):

@@ -18,7 +18,7 @@ from engine.run.figures import read_figures
 from engine.run.index import Index
 from engine.run.index import stamp as stamp_of
 from engine.run.notes import Notes, read_notes
-from engine.run.rundir import RunDir, exists, folder_names
+from engine.run.run import Run, exists, folder_names
 from engine.run.state import (
     RunState,
     observe,
@@ -62,7 +62,7 @@ def list_runs(root: Path, index: Index[Row] | None = None) -> list[RunInfo]:
         cached = cache.pop(name, None)
         if cached is None or cached[0] != stamp:
             # The stamp is older than the row: a change in between is noticed next time.
-            cached = (stamp, _row(RunDir(root / name)))
+            cached = (stamp, _row(Run(root / name)))
             if cached[1].state is not None:  # What cannot be read now may be readable later.
                 changed[name] = cached
         runs.append(_info(root, name, cached[1]))
@@ -93,7 +93,7 @@ def _notes_stamp(file: str) -> str:
         return ""
 
 
-def _row(run: RunDir) -> Row:
+def _row(run: Run) -> Row:
     """The row of the index: only what the list needs."""
     manifest, state = run.read_manifest(), recorded_state(run)
     changed = (jsonl.line(text) or "" for text in manifest.format_changes()[:_MOST_CHANGES])
@@ -105,12 +105,12 @@ def _row(run: RunDir) -> Row:
         created=manifest.created,
         changed=tuple(text[:_LONGEST_CHANGE] for text in changed),
         **_figures(run),
-        notes=read_notes(run) if exists(str(run.notes)) else _NO_NOTES,
+        notes=read_notes(run) if exists(str(run.notes_file)) else _NO_NOTES,
         state=state,
     )
 
 
-def _figures(run: RunDir) -> dict[str, Any]:
+def _figures(run: Run) -> dict[str, Any]:
     """The fields of a row that are figures."""
     figures = read_figures(run.train_log)
     fields: dict[str, Any] = {"validation": figures.validation}
@@ -123,9 +123,9 @@ def _figures(run: RunDir) -> dict[str, Any]:
 
 def _info(root: Path, name: str, row: Row) -> RunInfo:
     """The run as it is now."""
-    state = unreadable(RunDir(root / name)) if row.state is None else row.state
+    state = unreadable(Run(root / name)) if row.state is None else row.state
     if not state.has_ended:  # Path objects for all ended runs would take long.
-        run = RunDir(root / name)
+        run = Run(root / name)
         state = observe(state, run)
         if state.state == "lost":
             state = observed_state(run)  # It may have ended since its file was read.
@@ -159,7 +159,7 @@ class ActiveRuns:
             name: entry for name in folder_names(self._root) if (entry := self._entry(name))
         }
         states = {name: state for name, (_, state) in self._states.items() if state is not None}
-        observed = {name: observe(s, RunDir(self._root / name)) for name, s in states.items()}
+        observed = {name: observe(s, Run(self._root / name)) for name, s in states.items()}
         active = {name: state for name, state in observed.items() if not state.has_ended}
         return {name: s for name, s in active.items() if is_neighbor(f"{self._root}/{name}")}
 
@@ -175,7 +175,7 @@ class ActiveRuns:
             return before
         if before is not None and before[0] == now:
             return before
-        state = recorded_state(RunDir(self._root / name))
+        state = recorded_state(Run(self._root / name))
         if state is None:
             return before
         return now, None if state.has_ended else state

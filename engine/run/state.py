@@ -18,7 +18,7 @@ from engine.base.typed import Integer, Line, Moment, Number
 from engine.run.identity import Identity
 from engine.run.marks import read_environment, supervises
 from engine.run.processes import alive, boot_id
-from engine.run.rundir import SUPERVISES_VARIABLE, RunDir
+from engine.run.run import SUPERVISES_VARIABLE, Run
 
 StateName = Literal[
     "queued", "starting", "running", "stalled", "stopping", "finished", "failed", "lost", "external"
@@ -115,21 +115,21 @@ GROWING = "growing"
 UNREADABLE = RunState("lost", reason=f"{UNREADABLE_WORD}: no valid state.json")
 
 
-def write_state(run: RunDir, state: RunState) -> None:
+def write_state(run: Run, state: RunState) -> None:
     """Replace ``state.json``. On a full disk write over it: that needs no room."""
     value = mask_data({"v": 1, **typed.to_json(state)})
     try:
-        jsonl.write_json(run.state, value)
+        jsonl.write_json(run.state_file, value)
     except IsADirectoryError:
-        run.state.rename(run.state.with_name(f"state.json.moved-{time.time_ns()}"))
-        jsonl.write_json(run.state, value)
+        run.state_file.rename(run.state_file.with_name(f"state.json.moved-{time.time_ns()}"))
+        jsonl.write_json(run.state_file, value)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not run.state.exists():
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or not run.state_file.exists():
             raise
-        jsonl.overwrite_json(run.state, value)
+        jsonl.overwrite_json(run.state_file, value)
 
 
-def write_end(run: RunDir, state: RunState) -> None:
+def write_end(run: Run, state: RunState) -> None:
     """Write the state of an ended run once what it promises, steps, log and output, is on the disk:
     a power cut leaves no run that has finished without its steps."""
     attempt = run.attempt(state.attempt).path
@@ -152,19 +152,19 @@ def this_host() -> str:
     return name if namespace == _PIDS_OF_THE_MACHINE else f"{name} (container {namespace})"
 
 
-def recorded_state(run: RunDir) -> RunState | None:
+def recorded_state(run: Run) -> RunState | None:
     """``state.json`` as written, or None if it is missing or unreadable."""
-    state = typed.read_record(run.state, RunState)
+    state = typed.read_record(run.state_file, RunState)
     return None if state is None or state.state == EXTERNAL else state
 
 
-def unreadable(run: RunDir) -> RunState:
+def unreadable(run: Run) -> RunState:
     """The state of a run without a readable ``state.json``, and why it has none."""
     try:
         if run.path.is_symlink() and not run.path.exists():
             reason = f"a link to {run.path.readlink()}, which is not there"
         else:
-            files.read_regular(run.state, jsonl.LARGEST_FILE)
+            files.read_regular(run.state_file, jsonl.LARGEST_FILE)
             return UNREADABLE
     except FileNotFoundError:
         reason = "no state.json"
@@ -173,7 +173,7 @@ def unreadable(run: RunDir) -> RunState:
     return RunState("lost", reason=f"{UNREADABLE_WORD}: {jsonl.line(reason)}")
 
 
-def observed_state(run: RunDir) -> RunState:
+def observed_state(run: Run) -> RunState:
     """The state to display: a run without a heartbeat is never "running"."""
     recorded = recorded_state(run)
     if recorded is None:
@@ -185,7 +185,7 @@ def observed_state(run: RunDir) -> RunState:
     return state
 
 
-def readable_state(run: RunDir) -> RunState:
+def readable_state(run: Run) -> RunState:
     """Return the observed state, for commands that act on it: wait for a readable state file.
 
     A live supervisor replaces a damaged state file within a heartbeat; before that, nothing may be
@@ -197,7 +197,7 @@ def readable_state(run: RunDir) -> RunState:
     return observed_state(run)
 
 
-def observe(state: RunState, run: RunDir | None = None) -> RunState:
+def observe(state: RunState, run: Run | None = None) -> RunState:
     """A recorded state of ``run``, checked against the processes of this machine.
 
     A run whose supervisor never started, or died without recording an end, is ``lost``. A run whose
@@ -226,7 +226,7 @@ def observe(state: RunState, run: RunDir | None = None) -> RunState:
     return state.evolve(state="lost", reason=f"{_loss_reason(state)}; {quiet}")
 
 
-def _may_supervise(process: Identity, run: RunDir) -> bool:
+def _may_supervise(process: Identity, run: Run) -> bool:
     """Whether a process is marked as the supervisor of this very run; one without a mark counts if
     it belongs to the owner of the run.
 

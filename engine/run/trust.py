@@ -32,7 +32,7 @@ from engine.base.writers import (
     trusted_users,
     user_name,
 )
-from engine.run.rundir import RunDir, archive_root
+from engine.run.run import Run, archive_root
 from engine.run.trust_facts import Fact, code_copies, code_files, facts
 
 PROOF = "launch_proof.json"
@@ -77,7 +77,7 @@ class UntrustedError(UsageError):
         self.case = case
 
 
-def require(run: RunDir, *, executes: bool = False) -> None:
+def require(run: Run, *, executes: bool = False) -> None:
     """Raise UntrustedError for a run that is not trusted.
 
     ``executes``: the action executes something of the run, or sends it with credentials.
@@ -86,7 +86,7 @@ def require(run: RunDir, *, executes: bool = False) -> None:
         raise UntrustedError(case)
 
 
-def objection(run: RunDir, *, executes: bool = False) -> Case | None:
+def objection(run: Run, *, executes: bool = False) -> Case | None:
     """The case that the user has to confirm first; None if there is none."""
     exposed = exposures(run)
     launched_here = is_launched_here(run)
@@ -140,12 +140,12 @@ def agree(case: Case) -> None:
         ) from error
 
 
-def exposures(run: RunDir) -> list[str]:
+def exposures(run: Run) -> list[str]:
     """The first reasons why another user could have written a run; empty if nobody could."""
     return list(islice(_exposures(run), _MOST_SHOWN))
 
 
-def vouch(run: RunDir) -> None:
+def vouch(run: Run) -> None:
     """Sign the run's manifest and configs: this user wrote them and trusts them.
 
     Without a folder for the user's key nothing is signed, and the run has to be confirmed.
@@ -181,7 +181,7 @@ def is_own_folder(folder: Path) -> bool:
     return next(_inside(folder, reached=bool(status.st_mode & 0o011)), None) is None
 
 
-def is_launched_here(run: RunDir) -> bool:
+def is_launched_here(run: Run) -> bool:
     """Whether this user signed the run, and manifest, code copies and configs are unchanged.
 
     A missing config is not checked.
@@ -191,7 +191,7 @@ def is_launched_here(run: RunDir) -> bool:
         proofs = _proofs(_key(), run)
     except OSError:
         return False
-    needed = ("manifest", "recipe") if os.path.lexists(run.config) else ("manifest",)
+    needed = ("manifest", "recipe") if os.path.lexists(run.config_file) else ("manifest",)
     return all(
         hmac.compare_digest(str(recorded.get(name)).encode(), proofs[name].encode())
         for name in needed
@@ -221,7 +221,7 @@ def folder_complaint(folder: Path) -> str | None:
     return writers and f"{folder} is writable by {writers} without the sticky bit (chmod +t)"
 
 
-def _exposures(run: RunDir) -> Iterator[str]:
+def _exposures(run: Run) -> Iterator[str]:
     yield from _of_folder_above(run)
     try:
         status = run.path.stat()
@@ -267,7 +267,7 @@ def _hard_links(folder: Path) -> Iterator[str]:
                     yield f"{path} is a hard link: it may also be a file outside of the run"
 
 
-def _of_folder_above(run: RunDir) -> Iterator[str]:
+def _of_folder_above(run: Run) -> Iterator[str]:
     """Everybody who may rename a run may replace it. With the sticky bit, only the owners of the
     run and of the folder may, so a group can share a folder."""
     folder = run.path.absolute().parent
@@ -275,29 +275,29 @@ def _of_folder_above(run: RunDir) -> Iterator[str]:
     yield from filter(None, map(folder_complaint, above))
 
 
-def _digest(run: RunDir) -> str:
+def _digest(run: Run) -> str:
     """A digest of everything that is shown: manifest, configs, jobs, and the code they name."""
     location = os.fsencode(run.path.resolve()) + b"\0" + owner_names(run.path).encode()
     digest = hashlib.sha256(location)
     jobs = sorted(run.path.glob("attempt_*/ray_job.json"))
-    for path in (run.manifest, *_settings(run), run.config, *jobs, *code_files(run)):
+    for path in (run.manifest_file, *_settings(run), run.config_file, *jobs, *code_files(run)):
         digest.update(os.fsencode(path) + b"\0" + _content(path))
     return digest.hexdigest()
 
 
-def _proofs(key: bytes, run: RunDir) -> dict[str, str]:
+def _proofs(key: bytes, run: Run) -> dict[str, str]:
     """Signatures of manifest and configs; independent of the path, so that a run may be moved."""
-    digest = hmac.new(key, _content(run.manifest), hashlib.sha256)
+    digest = hmac.new(key, _content(run.manifest_file), hashlib.sha256)
     for path in (*_settings(run), *code_copies(run)):
         digest.update(os.fsencode(path.relative_to(run.path)) + b"\0" + _content(path))
     manifest = digest.hexdigest()
-    digest.update(_content(run.config))
+    digest.update(_content(run.config_file))
     return {"manifest": manifest, "recipe": digest.hexdigest()}
 
 
-def _settings(run: RunDir) -> list[Path]:
+def _settings(run: Run) -> list[Path]:
     """The config with its origins, if it is a file of its own."""
-    return [run.settings] if os.path.lexists(run.settings) else []
+    return [run.settings_file] if os.path.lexists(run.settings_file) else []
 
 
 def _content(path: Path) -> bytes:

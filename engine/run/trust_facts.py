@@ -19,7 +19,7 @@ from typing import Any
 from engine.base import files, jsonl
 from engine.base.masking import mask_text, shown
 from engine.run.manifest import Manifest, values_of
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 Fact = tuple[str, str]
 """A label, and one line of text."""
@@ -41,7 +41,7 @@ _CODE_KEY = re.compile(
 _COMMAND_KEY = re.compile(r"(?:^|[._])(?:command|cmd|entrypoint|argv)$")
 
 
-def facts(run: RunDir, owner: str) -> Iterator[Fact]:
+def facts(run: Run, owner: str) -> Iterator[Fact]:
     """The lines that the user has to see."""
     manifest, values = run.read_manifest(), list(_values(run))
     yield "owner", owner
@@ -55,7 +55,7 @@ def facts(run: RunDir, owner: str) -> Iterator[Fact]:
     yield from _limited("address", dict.fromkeys(_addresses(run, values, commands)))
 
 
-def code_files(run: RunDir) -> list[Path]:
+def code_files(run: Run) -> list[Path]:
     """The existing files with code that the run contains or names."""
     manifest = run.read_manifest()
     named = {*_code(list(_values(run)), _commands(manifest))}
@@ -75,7 +75,7 @@ def executed_words(words: Iterable[str]) -> Iterator[Path]:
                     yield path
 
 
-def code_copies(run: RunDir) -> list[Path]:
+def code_copies(run: Run) -> list[Path]:
     """The copies of a reward function that the run's attempts execute."""
     return sorted(islice(run.code.rglob("*.py"), _MOST_VALUES))
 
@@ -113,7 +113,7 @@ def _code(values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
         yield from _PACKAGE.findall(text)
 
 
-def _addresses(run: RunDir, values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
+def _addresses(run: Run, values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
     for key, value in values:
         if _ADDRESS_KEY.search(key) and isinstance(value, str) and value:
             yield f"{key}: {value}"
@@ -125,18 +125,18 @@ def _addresses(run: RunDir, values: list[tuple[str, Any]], commands: list[str]) 
         yield from _ADDRESS.findall(text)
 
 
-def _values(run: RunDir) -> Iterator[tuple[str, Any]]:
+def _values(run: Run) -> Iterator[tuple[str, Any]]:
     """Every value of manifest and config by its dotted key."""
     yield from values_of(run.read_config()).items()
     budget = [_MOST_VALUES]
     yield from _flat("", _config(run), budget)
 
 
-def _config(run: RunDir) -> Any:
+def _config(run: Run) -> Any:
     import yaml  # Needed only if the user is asked.
 
     try:
-        text = files.read_regular(run.config, _LARGEST_CONFIG)
+        text = files.read_regular(run.config_file, _LARGEST_CONFIG)
         return yaml.safe_load(text)
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
         return None

@@ -24,7 +24,7 @@ from engine.run.events import pending_stop
 from engine.run.identity import Identity
 from engine.run.manifest import Adopted
 from engine.run.processes import alive, end, ignores, send, tree
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import recorded_state
 from engine.supervise.follower import LOOK_S, Follower, Outcome, Report
 
@@ -40,10 +40,10 @@ _LONGEST_REST = 1 << 20
 
 
 def main(arguments: list[str]) -> int:
-    run = RunDir(Path(arguments[0]))
+    run = Run(Path(arguments[0]))
     adopted = run.read_manifest().adopted
     if adopted is None:
-        print(f"{run.manifest}: not an adopted run", file=sys.stderr)
+        print(f"{run.manifest_file}: not an adopted run", file=sys.stderr)
         return 1
     return AdoptedFollower(run, adopted, sys.stdout.fileno()).follow()
 
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 class AdoptedFollower(Follower):
     """One program, from its adoption to its end."""
 
-    def __init__(self, run: RunDir, adopted: Adopted, out: int) -> None:
+    def __init__(self, run: Run, adopted: Adopted, out: int) -> None:
         super().__init__(run.attempt(1).path, Report(adopted.where))
         self._run, self._adopted = run, adopted
         self._console = LineCopy(tuple(map(Path, adopted.logs)), out)

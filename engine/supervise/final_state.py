@@ -39,7 +39,7 @@ from engine.base.follow import last_lines
 from engine.base.masking import mask_text
 from engine.base.typed import read_lines
 from engine.run.history.reward_records import RewardRecord
-from engine.run.rundir import Attempt, RunDir
+from engine.run.run import Attempt, Run
 from engine.run.state import StateName
 from engine.supervise.follower import HERE, Report
 
@@ -218,7 +218,7 @@ def _full_disk(lines: Sequence[str], checkpoints: Path) -> str | None:
     return None
 
 
-def full_disk(held: RunDir, run: RunDir) -> str | None:
+def full_disk(held: Run, run: Run) -> str | None:
     """A full file system of the run: its trainer may have failed of it without a word."""
     try:
         free = shutil.disk_usage(held.path).free

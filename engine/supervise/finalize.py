@@ -15,14 +15,14 @@ from engine.base.quantities import format_time
 from engine.run.events import log_event
 from engine.run.history.train_log import Step, read_steps
 from engine.run.processes import members
-from engine.run.rundir import Attempt, RunDir
+from engine.run.run import Attempt, Run
 from engine.run.state import observed_state, recorded_state, write_end
 from engine.run.trust import require
 from engine.supervise.program_steps import open_steps
 
 
 @contextlib.contextmanager
-def hold_run(run: RunDir) -> Iterator[None]:
+def hold_run(run: Run) -> Iterator[None]:
     """Lock a run while it is finalized or a new attempt is started.
 
     UsageError if another process has locked it, or if the run is not trusted. The lock ends with
@@ -45,13 +45,13 @@ def hold_run(run: RunDir) -> Iterator[None]:
         os.close(descriptor)
 
 
-def finalize_if_lost(run: RunDir, noticed_by: str) -> None:
+def finalize_if_lost(run: Run, noticed_by: str) -> None:
     """Finalize a lost run, unless it is locked or cannot be written."""
     with contextlib.suppress(UsageError, OSError), hold_run(run):
         finalize(run, noticed_by)
 
 
-def finalize(run: RunDir, noticed_by: str) -> None:
+def finalize(run: Run, noticed_by: str) -> None:
     """Finalize a lost run, whose trainer may have kept running for a long time.
 
     Its remaining steps join the history; event and state record which command noticed the loss, and
@@ -74,7 +74,7 @@ def finalize(run: RunDir, noticed_by: str) -> None:
     write_end(run, lost.evolve(reason=reason, waiting_for=None, step=last_step, ended=ended))
 
 
-def _unwritten(run: RunDir, attempt: Attempt) -> Iterator[Step]:
+def _unwritten(run: Run, attempt: Attempt) -> Iterator[Step]:
     """Yield the steps that are not yet in the history, dated by the trainer's last line."""
     manifest = run.read_manifest()
     steps = open_steps(run, attempt, manifest)

@@ -19,7 +19,7 @@ from engine.run.identity import Identity
 from engine.run.manifest import Adopted, Manifest
 from engine.run.marks import is_copy
 from engine.run.processes import alive, end, tree
-from engine.run.rundir import Attempt, RunDir
+from engine.run.run import Attempt, Run
 from engine.run.state import observed_state
 from engine.run.trust import require
 from engine.supervise import ray_jobs, slurm_jobs
@@ -34,7 +34,7 @@ _JOB_PATIENCE_S = 30.0
 _PROGRAM_PATIENCE_S = 10.0
 
 
-def find_host(run: RunDir, manifest: Manifest | None = None) -> Host:
+def find_host(run: Run, manifest: Manifest | None = None) -> Host:
     """Where the run trains, by its manifest (default: that on disk)."""
     manifest = manifest or run.read_manifest()
     if manifest.adopted is not None:
@@ -58,7 +58,7 @@ class Host:
     shows_by_files = False
     """Whether the growth of its files tells whether the program runs, and not its steps."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
 
     def started(self, at: float | None) -> float | None:
@@ -120,7 +120,7 @@ class Host:
 class _JobHost(Host, Generic[J]):
     """A cluster that runs jobs; the folder of each attempt has the record of one."""
 
-    def __init__(self, run: RunDir, read_job: Callable[[Path], J | None]) -> None:
+    def __init__(self, run: Run, read_job: Callable[[Path], J | None]) -> None:
         super().__init__(run)
         self._read_job = read_job
 
@@ -178,7 +178,7 @@ class RayHost(_JobHost[RayJob]):
 
     trains_here = False
 
-    def __init__(self, run: RunDir, address: str) -> None:
+    def __init__(self, run: Run, address: str) -> None:
         super().__init__(run, ray_jobs.read_job)
         self._address = address
 
@@ -193,7 +193,7 @@ class AdoptedHost(Host):
     first_wait = "its log"
     ran_before = True
 
-    def __init__(self, run: RunDir, adopted: Adopted) -> None:
+    def __init__(self, run: Run, adopted: Adopted) -> None:
         super().__init__(run)
         self.adopted = adopted
         self.where, self.shows_by_files = adopted.where, adopted.path is not None

@@ -25,7 +25,7 @@ from engine.run.checkpoints.disposal import (
 )
 from engine.run.checkpoints.pruning import Keep, Pruning, Users, folder_of, plan_pruning, prune
 from engine.run.processes import members
-from engine.run.rundir import RunDir, archive_root, check_id, run_ids
+from engine.run.run import Run, archive_root, check_id, run_ids
 from engine.run.staging import remove_abandoned
 from engine.run.state import describe, readable_state, recorded_state, this_host
 from engine.run.trust import is_neighbor, require
@@ -42,7 +42,7 @@ _SILENCE_S = 300.0
 class Deletion:
     """What deleting a run would free, in bytes; nothing is gone yet."""
 
-    run: RunDir
+    run: Run
     root: Path
     files_bytes: int
     checkpoints: OwnCheckpoints = field(default_factory=OwnCheckpoints)
@@ -58,29 +58,29 @@ class Deletion:
         }
 
 
-def exact_run(root: Path, run_id: str) -> RunDir:
+def exact_run(root: Path, run_id: str) -> Run:
     """The run of exactly this id. UsageError otherwise: what deletes takes no abbreviations."""
-    run = RunDir(root / check_id(run_id))
-    if not run.manifest.exists() and not run.state.exists():
+    run = Run(root / check_id(run_id))
+    if not run.manifest_file.exists() and not run.state_file.exists():
         error = unknown_name("run", run_id, run_ids(root))
         raise UsageError(with_advice(error, "A full run ID is needed here, not a prefix"))
     return run
 
 
-def archive(run: RunDir) -> RunDir:
+def archive(run: Run) -> Run:
     """Move an ended run out of the list; its files stay as they are."""
     with _hold_ended(run):
         private_ray.remove_all(run)  # It is found by the path that the run has now.
         return _move(run, archive_root(run.path.parent))
 
 
-def unarchive(run: RunDir) -> RunDir:
+def unarchive(run: Run) -> Run:
     """Move an archived run back into the list; UsageError for one that was resumed where it is."""
     with _hold_ended(run):
         return _move(run, run.path.parent.parent)
 
 
-def plan_deletion(run: RunDir, root: Path) -> Deletion:
+def plan_deletion(run: Run, root: Path) -> Deletion:
     """What can go with a run below ``root``. UsageError when the run must not be touched."""
     require_ended(run)
     return Deletion(run, root, bytes_of(run.path), own_checkpoints(run, _other_runs(run, root)))
@@ -111,7 +111,7 @@ def delete(deletion: Deletion, *, checkpoints: bool = False) -> int:
 
 
 def plan_prunings(
-    runs: Sequence[RunDir], root: Path, keep: Keep, plans: Iterable[Path] = ()
+    runs: Sequence[Run], root: Path, keep: Keep, plans: Iterable[Path] = ()
 ) -> list[Pruning]:
     """What can be freed of the checkpoints of these runs; ``plans`` are files that name what runs
     to come start from. A run that is active or must not be touched keeps all."""
@@ -135,7 +135,7 @@ def prune_runs(
             yield prune(pruning)
 
 
-def _read_users(runs: Sequence[RunDir], root: Path, plans: Iterable[Path]) -> Users:
+def _read_users(runs: Sequence[Run], root: Path, plans: Iterable[Path]) -> Users:
     folders = [folder for run in runs if (folder := folder_of(run)) is not None]
     users = Users(folders, _all_runs(root))
     for file in plans:
@@ -144,7 +144,7 @@ def _read_users(runs: Sequence[RunDir], root: Path, plans: Iterable[Path]) -> Us
     return users
 
 
-def _plan_pruning(run: RunDir, keep: Keep, users: Users) -> Pruning:
+def _plan_pruning(run: Run, keep: Keep, users: Users) -> Pruning:
     try:
         require_ended(run)
     except UsageError as error:
@@ -164,7 +164,7 @@ def finish_deletions(root: Path) -> None:
                     shutil.rmtree(entry.path, ignore_errors=True)
 
 
-def require_ended(run: RunDir) -> None:
+def require_ended(run: Run) -> None:
     """UsageError, in one line, unless the run has ended and has no processes left."""
     require(run)
     if run.path.is_symlink():
@@ -189,7 +189,7 @@ def require_ended(run: RunDir) -> None:
 
 
 @contextmanager
-def _hold_ended(run: RunDir) -> Iterator[None]:
+def _hold_ended(run: Run) -> Iterator[None]:
     """Lock an ended run, so that nobody resumes it meanwhile."""
     require_ended(run)
     with hold_run(run):
@@ -207,7 +207,7 @@ def _require_apart(deletion: Deletion, checkpoints: bool) -> None:
         raise UsageError(f"run '{run.id}' holds its checkpoints itself, in {saved.folder}: {hint}")
 
 
-def _silent_elsewhere(run: RunDir) -> float | None:
+def _silent_elsewhere(run: Run) -> float | None:
     """Seconds since the last heartbeat of a lost run that may still be active on its machine."""
     state = recorded_state(run)
     if state is None or state.has_ended or state.host in (None, this_host()):
@@ -216,7 +216,7 @@ def _silent_elsewhere(run: RunDir) -> float | None:
     return silent if silent < _SILENCE_S else None
 
 
-def _move(run: RunDir, folder: Path) -> RunDir:
+def _move(run: Run, folder: Path) -> Run:
     if run.path.is_symlink() or folder.is_symlink():
         raise UsageError(f"{run.path}: symbolic links are not followed; nothing was moved")
     if folder.exists() and not is_neighbor(str(folder)):
@@ -229,15 +229,15 @@ def _move(run: RunDir, folder: Path) -> RunDir:
         # Whoever may add runs to a shared folder may archive theirs.
         folder.chmod(stat.S_IMODE(folder.parent.stat().st_mode))
     run.path.rename(target)
-    return RunDir(target)
+    return Run(target)
 
 
-def _other_runs(run: RunDir, root: Path) -> Iterator[RunDir]:
+def _other_runs(run: Run, root: Path) -> Iterator[Run]:
     """Every run except this one, including the archive."""
     return (candidate for candidate in _all_runs(root) if candidate.path != run.path)
 
 
-def _all_runs(root: Path) -> Iterator[RunDir]:
+def _all_runs(root: Path) -> Iterator[Run]:
     """Every run, including the archive."""
     for folder in (root, archive_root(root)):
-        yield from (RunDir(folder / name) for name in run_ids(folder))
+        yield from (Run(folder / name) for name in run_ids(folder))

@@ -17,7 +17,7 @@ from pathlib import Path
 from engine.base import files
 from engine.run.marks import Mark
 from engine.run.processes import members
-from engine.run.rundir import MARK_VARIABLE, RunDir, folder_names
+from engine.run.run import MARK_VARIABLE, Run, folder_names
 from engine.run.trust import objection
 
 PREFIX = "gr-"
@@ -52,7 +52,7 @@ def remove(attempt: Path) -> Path | None:
     return ray_directory
 
 
-def remove_all(run: RunDir) -> None:
+def remove_all(run: Run) -> None:
     """Remove the directories of all attempts of a run without processes."""
     for attempt in run.attempts():
         remove(attempt.path)
@@ -64,7 +64,7 @@ def find_orphans(root: Path) -> list[Path]:
     Attempts of runs that are not trusted are left out.
     """
     attempts = []
-    for run in (RunDir(root / name) for name in folder_names(root)):
+    for run in (Run(root / name) for name in folder_names(root)):
         # Read before the processes: an attempt that starts meanwhile is not among these.
         holding = [attempt.path for attempt in run.attempts() if directory(attempt.path)]
         if holding and not members(run) and objection(run) is None:
@@ -92,7 +92,7 @@ def _carries_marker(path: Path, attempt: Path) -> bool:
         return False
     ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
     mark = Mark(Path(named), text.strip())
-    is_its = mark.attempt.name == attempt.name and mark.is_of(RunDir(attempt.parent))
+    is_its = mark.attempt.name == attempt.name and mark.is_of(Run(attempt.parent))
     return ours and path.name.startswith(PREFIX) and is_its
 
 

@@ -24,7 +24,7 @@ from engine.logs.formats.names import Numbering
 from engine.logs.formats.pattern import PatternFormat, is_pattern
 from engine.run.history.train_log import Step, StepJoiner, read_steps
 from engine.run.manifest import Manifest
-from engine.run.rundir import Attempt, RunDir
+from engine.run.run import Attempt, Run
 from engine.supervise.hosts import find_host
 
 _AT_ONCE = 2 * 1024 * 1024
@@ -35,7 +35,7 @@ FindReader = Callable[[float], Reader | None]
 """Returns the reader of a program's steps once its format is known, searching until then."""
 
 
-def open_steps(run: RunDir, attempt: Attempt, manifest: Manifest) -> StepJoiner | ProgramSteps:
+def open_steps(run: Run, attempt: Attempt, manifest: Manifest) -> StepJoiner | ProgramSteps:
     """What reads the steps of an attempt that are to be written to the run's history."""
     if not manifest.is_command:
         return StepJoiner(attempt)

@@ -38,7 +38,7 @@ from engine.run.host.system import open_gpus
 from engine.run.manifest import Ticket
 from engine.run.processes import boot_id
 from engine.run.registry import ActiveRuns
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, StateName, readable_state, this_host
 from engine.run.trust import is_neighbor
 from engine.supervise.hosts import find_host
@@ -202,7 +202,7 @@ class QueuePlace:
     """A run's place in the queue of its runs directory. The constructor takes the last place."""
 
     def __init__(
-        self, run: RunDir, ticket: Ticket, devices: Callable[[], Sequence[Device]] | None = None
+        self, run: Run, ticket: Ticket, devices: Callable[[], Sequence[Device]] | None = None
     ) -> None:
         self._id, self._root, self._ticket = run.id, run.path.parent, ticket
         self._after = ticket.after
@@ -232,7 +232,7 @@ class QueuePlace:
     def _check_predecessor(self) -> Wait | Never | None:
         if self._after is None:
             return None
-        run = RunDir(self._root / self._after)
+        run = Run(self._root / self._after)
         state = readable_state(run)
         if not state.has_ended:
             return Wait(_phrase(self._after, state))
@@ -255,7 +255,7 @@ class QueuePlace:
         busy = {
             name: state
             for name, state in active.items()
-            if state.state != "queued" and not RunDir(self._root / name).follows_files
+            if state.state != "queued" and not Run(self._root / name).follows_files
         }
         return self._check_resources(busy)
 
@@ -290,10 +290,10 @@ class QueuePlace:
         return Start()
 
 
-DoctorCommand = Callable[[RunDir], Sequence[str]]
+DoctorCommand = Callable[[Run], Sequence[str]]
 
 
-def doctor_command(run: RunDir) -> Sequence[str]:
+def doctor_command(run: Run) -> Sequence[str]:
     """The command that prints ``unhealthy: ...`` for a run that finished with alerts.
 
     The doctor needs numpy, which the supervisor never imports.
@@ -305,7 +305,7 @@ def doctor_command(run: RunDir) -> Sequence[str]:
 class Examination:
     """The process that examines a run."""
 
-    run: RunDir
+    run: Run
     process: subprocess.Popen[bytes]
     output: IO[bytes]
     errors: IO[bytes]
@@ -330,7 +330,7 @@ class Examination:
 
 
 @contextlib.contextmanager
-def examine(run: RunDir, command: DoctorCommand = doctor_command) -> Iterator[Examination]:
+def examine(run: Run, command: DoctorCommand = doctor_command) -> Iterator[Examination]:
     """Start an examination; leaving the context ends it. OSError if it cannot be started."""
     # Files, not pipes: the process would block on a full pipe that nothing reads.
     with TemporaryFile() as output, TemporaryFile() as errors:
@@ -385,12 +385,12 @@ def line_up(root: Path) -> Queue:
     log, active = QueueLog(root), ActiveRuns(root).read().items()
     log.refresh()
     queued = {name: state for name, state in active if state.state == "queued" and _is_local(state)}
-    runs = [_waiting(RunDir(root / name), queued[name]) for name in log.in_order(queued)]
+    runs = [_waiting(Run(root / name), queued[name]) for name in log.in_order(queued)]
     holds = (log.hold(run.id) for run in runs if run.turn)
     return Queue(runs, next(filter(None, holds), None))
 
 
-def _waiting(run: RunDir, state: RunState) -> Waiting:
+def _waiting(run: Run, state: RunState) -> Waiting:
     ticket = run.read_manifest().queue or Ticket()
     return Waiting(run.id, state.waiting_for, state.reason, **structs.asdict(ticket))
 

@@ -34,7 +34,7 @@ from engine.base import jsonl, typed
 from engine.base.addresses import cleartext_complaint
 from engine.base.errors import UsageError
 from engine.run.host.programs import keep_folder_last, own_module
-from engine.run.rundir import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
+from engine.run.run import ATTEMPT_DIR_VARIABLE, ON_CLUSTER_VARIABLE, RUN_ID_VARIABLE
 from engine.supervise.follower import JobError, JobFollower, Report, say
 
 DEFAULT_PORT = 8265

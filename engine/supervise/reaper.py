@@ -13,7 +13,7 @@ from engine.run.host.system import gpu_memory
 from engine.run.identity import Identity
 from engine.run.marks import Mark
 from engine.run.processes import end, marked
-from engine.run.rundir import Attempt, RunDir, archive_root, folder_names
+from engine.run.run import Attempt, Run, archive_root, folder_names
 from engine.run.state import observed_state, readable_state
 from engine.run.trust import objection
 from engine.supervise.finalize import finalize_if_lost
@@ -66,31 +66,31 @@ def reap(orphans: Iterable[Orphan], patience_s: float = 5.0) -> list[int]:
 
     Lost runs are finalized. Runs that are not trusted are left alone.
     """
-    trusted = [orphan for orphan in orphans if objection(RunDir(orphan.directory)) is None]
+    trusted = [orphan for orphan in orphans if objection(Run(orphan.directory)) is None]
     ended = end([orphan.process for orphan in trusted], patience_s)
     for directory in {orphan.directory for orphan in trusted}:
-        finalize_if_lost(RunDir(directory), "reap")
+        finalize_if_lost(Run(directory), "reap")
     return [process.pid for process in ended]
 
 
-def _run_of(mark: Mark, root: Path) -> RunDir | None:
+def _run_of(mark: Mark, root: Path) -> Run | None:
     """The run below ``root`` that a process belongs to, or belonged to if it was deleted."""
     if mark.is_in_place() or not mark.text:
-        return RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
+        return Run(mark.directory) if mark.directory.parent == root.resolve() else None
     moved = (run for run in _candidates(mark, root) if mark.is_of(run))
-    gone = RunDir(mark.directory) if mark.directory.parent == root.resolve() else None
+    gone = Run(mark.directory) if mark.directory.parent == root.resolve() else None
     return next(moved, gone)
 
 
-def _candidates(mark: Mark, root: Path) -> Iterator[RunDir]:
+def _candidates(mark: Mark, root: Path) -> Iterator[Run]:
     """The runs of ``root`` and its archive; those with the name of the process's run come first."""
     folders = (root, archive_root(root))
-    runs = [RunDir(folder / name) for folder in folders for name in folder_names(folder)]
+    runs = [Run(folder / name) for folder in folders for name in folder_names(folder)]
     yield from sorted(runs, key=lambda run: run.path.name != mark.directory.name)
 
 
-def _end_reason(run: RunDir, mark: Mark) -> str | None:
-    if not run.manifest.exists() or not mark.is_of(run):
+def _end_reason(run: Run, mark: Mark) -> str | None:
+    if not run.manifest_file.exists() or not mark.is_of(run):
         return "its run directory was deleted"
     if (case := objection(run)) is not None:
         return f"{observed_state(run).state} according to its files; not ended: {case.reasons[0]}"
@@ -102,7 +102,7 @@ def _end_reason(run: RunDir, mark: Mark) -> str | None:
     return None
 
 
-def _describe(process: Identity, run: RunDir, reason: str, gpu_bytes: int) -> Orphan:
+def _describe(process: Identity, run: Run, reason: str, gpu_bytes: int) -> Orphan:
     try:
         details = psutil.Process(process.pid)
         command = " ".join(details.cmdline())[:200]

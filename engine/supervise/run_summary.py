@@ -12,7 +12,7 @@ from engine.run.columns import RunInfo, runs_to_json
 from engine.run.figures import read_figures
 from engine.run.notes import read_notes
 from engine.run.processes import members
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import describe, observed_state
 from engine.run.trust import exposures
 from engine.supervise.hosts import find_host
@@ -21,7 +21,7 @@ from engine.supervise.ray_jobs import read_job
 from engine.supervise.wandb_sync import run_url
 
 
-def read_summary(run: RunDir) -> dict[str, Any]:
+def read_summary(run: Run) -> dict[str, Any]:
     """Return state, processes and files of a run.
 
     The keys below are not those of columns, except ``config`` and ``kind``, here None if unknown.
@@ -69,7 +69,7 @@ def read_summary(run: RunDir) -> dict[str, Any]:
         "exposed_because": exposed,
         "dir": str(run.path),
         "bytes": bytes_of(run.path),
-        "manifest": str(run.manifest),
+        "manifest": str(run.manifest_file),
         "console": str(run.attempt(state.attempt).console),
         "checkpoints": jsonl.line(manifest.checkpoint_dir),
         "moved": None if exposed else jsonl.line(str(check_checkpoint(run).moved or "")) or None,

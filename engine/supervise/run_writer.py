@@ -12,7 +12,7 @@ from engine.base import files, jsonl
 from engine.base.typed import to_json
 from engine.run.events import event_record
 from engine.run.history.train_log import Step
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_end, write_state
 from engine.run.system_sample import SystemSample
 from engine.supervise.queue import log_path
@@ -30,8 +30,8 @@ class RunWriter:
     does the state on disk, which can be overwritten in place.
     """
 
-    def __init__(self, run: RunDir, attempt: int, held: RunDir | None = None) -> None:
-        """``held``: the run by its open folder (``RunDirGuard``); its files are written there."""
+    def __init__(self, run: Run, attempt: int, held: Run | None = None) -> None:
+        """``held``: the run by its open folder (``OpenRunFolder``); its files are written there."""
         self._run, self._held = run, held or run
         self._lines: dict[Path, deque[dict[str, Any]]] = {
             self._held.events: deque(),
@@ -90,7 +90,7 @@ class RunWriter:
 
     def _is_deleted(self) -> bool:
         try:
-            self._held.manifest.stat()
+            self._held.manifest_file.stat()
         except OSError as error:
             return isinstance(error, FileNotFoundError)
         return False

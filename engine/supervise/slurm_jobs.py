@@ -27,7 +27,7 @@ from engine.base import jsonl, typed
 from engine.base.errors import UsageError
 from engine.base.files import read_regular
 from engine.run.host.programs import own_module
-from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE
+from engine.run.run import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE
 from engine.supervise.follower import LOOK_S, JobError, JobFollower, Outcome, Report, job_log, say
 
 _TIMEOUT_S = 30.0

@@ -11,7 +11,7 @@ from engine.base.errors import UsageError
 from engine.run.events import ask_stop
 from engine.run.marks import supervises
 from engine.run.processes import end_members, members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, describe, observed_state, readable_state, this_host
 from engine.run.trust import require
 from engine.supervise import private_ray
@@ -66,7 +66,7 @@ class Stopped:
     message: str
 
 
-def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = False) -> Stopped:
+def stop_run(run: Run, *, after_checkpoint: bool = False, detach: bool = False) -> Stopped:
     """Stop a run; with ``after_checkpoint`` only write the request, and return at once.
 
     ``detach`` ends the supervision of an adopted run and leaves its program running. For a run that
@@ -112,13 +112,13 @@ def stop_run(run: RunDir, *, after_checkpoint: bool = False, detach: bool = Fals
     return Stopped(run.id, ended, state.word, state.reason, pids, message)
 
 
-def _signal(run: RunDir, state: RunState, number: signal.Signals) -> bool:
+def _signal(run: Run, state: RunState, number: signal.Signals) -> bool:
     """Signal the run's supervisor; False if the process in the state is not its supervisor."""
     process = state.supervisor
     return process is not None and supervises(process.pid, run) and send(process, number)
 
 
-def _await_end(run: RunDir) -> bool:
+def _await_end(run: Run) -> bool:
     """Wait as long as a supervisor with a heartbeat may take. False if the run has not ended."""
     patience = Supervision.of(run.read_full_manifest())
     longest_s = patience.interrupt_patience_s + patience.terminate_patience_s + _MARGIN_S

@@ -33,7 +33,7 @@ from engine.run.host.gpus import ALL
 from engine.run.host.programs import detach, keep_folder_last
 from engine.run.host.system import SystemSampler
 from engine.run.manifest import Manifest, Ticket
-from engine.run.rundir import ARGV_VARIABLE, RunDir, RunDirGuard
+from engine.run.run import ARGV_VARIABLE, OpenRunFolder, Run
 from engine.run.state import (
     UNREADABLE,
     RunState,
@@ -93,7 +93,7 @@ T = TypeVar("T")
 class Supervisor:
     """Runs one attempt from start to end."""
 
-    def __init__(self, run: RunDir, ask_doctor: DoctorCommand = doctor_command) -> None:
+    def __init__(self, run: Run, ask_doctor: DoctorCommand = doctor_command) -> None:
         """``ask_doctor`` returns the command that examines the run before this one."""
         manifest = run.read_full_manifest()
         current = manifest.attempts[-1]
@@ -101,7 +101,7 @@ class Supervisor:
         self.attempt = run.attempt(current.number)
         files.make_folder(self.attempt.path)
         if manifest.cwd is None:
-            raise UsageError(f"{run.manifest}: the folder of the command is missing")
+            raise UsageError(f"{run.manifest_file}: the folder of the command is missing")
         self.cwd = Path(manifest.cwd)
         self.host = find_host(run, manifest)
         self._heard: Report | None = None
@@ -109,7 +109,7 @@ class Supervisor:
         if self.host.shows_by_files:
             self.supervision = replace(self.supervision, stall_factor=math.inf)
         self.checkpoints = self.cwd / (manifest.checkpoint_dir or "")
-        self._guard = RunDirGuard(run)
+        self._guard = OpenRunFolder(run)
         # Its files are read and written in the open folder: it may be moved, or a mount away.
         self._held = self._guard.held
         held_attempt = self._held.attempt(self.attempt.number)
@@ -276,7 +276,7 @@ class Supervisor:
         """
         if self._ticket is None or self._ticket.after is None:
             return True
-        before = RunDir(self.run.path.parent / self._ticket.after)
+        before = Run(self.run.path.parent / self._ticket.after)
         if find_host(before).has_unknown_end():
             unknown = f"run '{before.id}' was adopted: whether it succeeded is unknown"
             self.writer.event("warning", message=unknown)
@@ -622,7 +622,7 @@ class Every:
             self._function()
 
 
-def _first_state(run: RunDir, manifest: Manifest, *, queued: bool) -> RunState:
+def _first_state(run: Run, manifest: Manifest, *, queued: bool) -> RunState:
     """The state of the manifest's last attempt before its trainer starts."""
     attempt, before = manifest.attempts[-1], recorded_state(run) or UNREADABLE
     return RunState(
@@ -640,7 +640,7 @@ def _first_state(run: RunDir, manifest: Manifest, *, queued: bool) -> RunState:
 
 
 def main() -> int:
-    run = RunDir(Path(sys.argv[1]))
+    run = Run(Path(sys.argv[1]))
     detach()
     if (recorded_state(run) or UNREADABLE).state in ("failed", "finished"):
         return 1  # The launch has given up on this process and recorded that.
@@ -651,7 +651,7 @@ def main() -> int:
         raise
 
 
-def _open(run: RunDir) -> Supervisor:
+def _open(run: Run) -> Supervisor:
     """A manifest that cannot be read now counts as empty; it can be a moment later."""
     deadline = time.monotonic() + OPEN_S
     while True:
@@ -663,7 +663,7 @@ def _open(run: RunDir) -> Supervisor:
         time.sleep(TICK_S)
 
 
-def give_up(run: RunDir, error: Exception) -> None:
+def give_up(run: Run, error: Exception) -> None:
     """End the run and record the error in its state: nobody reads this process's output.
 
     Nothing is trained yet, or any more.

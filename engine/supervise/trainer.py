@@ -16,13 +16,13 @@ from engine.run.identity import Identity
 from engine.run.manifest import WandbNames
 from engine.run.marks import mark_of, read_mark
 from engine.run.notes import read_notes
-from engine.run.rundir import (
+from engine.run.run import (
     ATTEMPT_DIR_VARIABLE,
     MARK_VARIABLE,
     MARKS,
     RUN_ID_VARIABLE,
     Attempt,
-    RunDir,
+    Run,
 )
 from engine.supervise.final_state import Exit
 
@@ -32,8 +32,8 @@ class Trainer:
 
     def __init__(
         self,
-        run: RunDir,
-        held: RunDir,
+        run: Run,
+        held: Run,
         number: int,
         argv: Sequence[str],
         cwd: Path,
@@ -101,7 +101,7 @@ def _start(argv: Sequence[str], cwd: Path, variables: Mapping[str, str], output:
     return process.pid
 
 
-def recording(run: RunDir, attempt: Attempt) -> Mapping[str, str]:
+def recording(run: Run, attempt: Attempt) -> Mapping[str, str]:
     """The variables by which our trainer logs to the run's files, and its attempts to one run of
     W&B."""
     return {
@@ -158,7 +158,7 @@ FINISH_S = 300
 was not uploaded stays on disk and can be synced."""
 
 
-def wandb_variables(run: RunDir, env: Mapping[str, str]) -> dict[str, str]:
+def wandb_variables(run: Run, env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables for the next attempt of ``run``; those set in ``env`` stay.
 
     W&B writes into the folder ``wandb`` of the run, so that two runs never share one, and all

@@ -17,7 +17,7 @@ from engine.base import files, jsonl
 from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import mask_text
 from engine.logs.formats.wandb_folders import WandbFolder
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 
 SYNC_S = 300.0
@@ -100,7 +100,7 @@ def _last_line(output: str) -> str:
     return lines[-1].removeprefix("wandb: ") if lines else "wandb sync printed nothing"
 
 
-def run_url(run: RunDir) -> str | None:
+def run_url(run: Run) -> str | None:
     """Return the address at which W&B shows a run: its console log names it, if it is online."""
     urls = [url for attempt in run.attempts() if (url := _find_url(_head(attempt.console)))]
     return urls[-1] if urls else None
@@ -119,9 +119,9 @@ def _find_url(output: str) -> str | None:
     return jsonl.line(found[1]) if found else None
 
 
-def run_around(path: Path) -> RunDir | None:
+def run_around(path: Path) -> Run | None:
     """Return the run whose folder ``wandb`` contains ``path``."""
-    run = RunDir(path.absolute().parent.parent)
+    run = Run(path.absolute().parent.parent)
     return run if path.absolute().parent.name == "wandb" and run.is_one() else None
 
 

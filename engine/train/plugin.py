@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from engine.run.host.programs import search_folder_last
-from engine.run.rundir import DETERMINISTIC_VARIABLE
+from engine.run.run import DETERMINISTIC_VARIABLE
 from engine.train import patches, skipped_updates
 from engine.train.environment import use_deterministic_algorithms
 from engine.train.final_checkpoint import allow_checkpoint_classes

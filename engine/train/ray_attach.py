@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.config.env_file import load_env_file
-from engine.run.rundir import DETERMINISTIC_VARIABLE, ON_CLUSTER_VARIABLE
+from engine.run.run import DETERMINISTIC_VARIABLE, ON_CLUSTER_VARIABLE
 from engine.supervise.ray_jobs import CARRIED, read_job
 from engine.train import environment, patches, phases, ray_session, skipped_updates
 from engine.train.queue_key import FILE_VARIABLE

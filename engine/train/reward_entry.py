@@ -37,7 +37,7 @@ from engine.reward.scorer import (
 )
 from engine.run.conversation import FIELD, Conversation
 from engine.run.history.reward_records import OVERLONG, Position, ScoringError
-from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RunDir
+from engine.run.run import ATTEMPT_DIR_VARIABLE, Run
 from engine.train.agent_loop import SPLIT
 
 
@@ -189,7 +189,7 @@ def reward_processes(config: Any) -> RewardProcesses | None:
     if function is None:
         return None
     attempt = os.environ.get(ATTEMPT_DIR_VARIABLE)
-    copies = RunDir(Path(attempt).parent).code if attempt else None
+    copies = Run(Path(attempt).parent).code if attempt else None
     return RewardProcesses(source_of(function, copies), float(config.grubrics.reward_timeout_s))
 
 

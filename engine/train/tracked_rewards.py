@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.run.history import metrics
 from engine.run.history.train_log import RewardJoiner
-from engine.run.rundir import ATTEMPT_DIR_VARIABLE, Attempt
+from engine.run.run import ATTEMPT_DIR_VARIABLE, Attempt
 
 
 class TrackedRewards:

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from engine.config.config_files import CONFIG_DIR
 from engine.report.decisions import DECISIONS
 from engine.run.columns import format_step
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from grubrics_tui.app.base_app import Frame, screen_name
 from grubrics_tui.drawing.run_head import RunValues, draw_run_head
@@ -189,7 +189,7 @@ class GrubricsApp(Frame):
 
     def _open_first(self, run: Watched) -> None:
         """Show the newest values and empty panel frames first, then import what draws in them."""
-        if isinstance(run, RunDir):
+        if isinstance(run, Run):
             from grubrics_tui.model.run_source import (
                 OpeningValues,  # Start-up time.
                 kind_of,
@@ -241,7 +241,7 @@ class GrubricsApp(Frame):
 
     @on(LaunchAgain)
     def _launch_again(self, message: LaunchAgain) -> None:
-        run = RunDir(self.runs_root / message.run)
+        run = Run(self.runs_root / message.run)
         if run.is_command:
             from grubrics_tui.screens.dialogs.change_runs import confirm_command_again
 
@@ -389,7 +389,7 @@ class GrubricsApp(Frame):
         """Say that the run on the screen keeps running."""
         shown = [screen for screen in self.screen_stack if screen_name(screen) == "live"]
         run: Watched | None = getattr(shown[-1], "run", None) if shown else None
-        if not isinstance(run, RunDir) or (state := observed_state(run)).has_ended:
+        if not isinstance(run, Run) or (state := observed_state(run)).has_ended:
             return None
         run_id, step = run.id, format_step(state.step, state.total_steps)
         is_queued = state.state == "queued"

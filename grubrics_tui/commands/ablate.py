@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options, say
 from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import require_code_trust, trusted_source

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from engine.base.text import format_command
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options, warn
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from engine.base.errors import UsageError
-from engine.run.rundir import RunDir, archive_root, find_run, run_ids, runs_root
+from engine.run.run import Run, archive_root, find_run, run_ids, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, options
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.trust import require_trust
@@ -45,7 +45,7 @@ def archive(
     )
 
 
-def _archived(root: Path, name: str) -> RunDir:
+def _archived(root: Path, name: str) -> Run:
     """Return the archived run. UsageError if it is not archived, or there is none."""
     try:
         return find_run(archive_root(root), name)

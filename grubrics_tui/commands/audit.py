@@ -13,7 +13,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_seconds
-from engine.run.rundir import RunDir, runs_root
+from engine.run.run import Run, runs_root
 from grubrics_tui.commands.shared.command import Command, Task
 from grubrics_tui.commands.shared.options import (
     JsonOption,
@@ -84,7 +84,7 @@ def audit(
     raise typer.Exit(1 if result.problems() else 0)
 
 
-def _read_score(run: RunDir) -> float | None:
+def _read_score(run: Run) -> float | None:
     """The last validation reward of a run, otherwise its last reward."""
     from engine.run.history.metrics import REWARD_MEAN, VALIDATION_REWARD
     from engine.run.history.train_log import read_steps

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, options, print_json, say
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust

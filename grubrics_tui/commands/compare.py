@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_number
 from engine.base.tables import aligned_lines
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option

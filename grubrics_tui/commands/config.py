@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 from engine.base.errors import UsageError, unknown_name
 from engine.base.text import format_config_value
 from engine.run.kinds import find_kind
-from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.run import Run, find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, option, options, print_json, say
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _find_run(name: str, overrides: list[str], root: Path) -> Watched | None:
     from engine.logs.formats.series import is_external
 
     path = Path(name)
-    is_log = path.suffix in _LOGS or (path.is_dir() and not RunDir(path).is_one())
+    is_log = path.suffix in _LOGS or (path.is_dir() and not Run(path).is_one())
     if is_log and is_external(name):
         from engine.logs.formats.external_run import open_external
 
@@ -127,13 +127,13 @@ def _read_config(name: str, overrides: list[str], run: Watched | None) -> Config
 
     if run is None:
         return load_config(name, overrides)
-    if not isinstance(run, RunDir):
+    if not isinstance(run, Run):
         raise UsageError(f"--unused needs a config or a run; {run.given} is a log")
     run.require_config()
     recorded = run.read_config()
     if not recorded:
-        raise UsageError(f"{run.manifest} has no config values")
-    config = load_config(str(run.config), (), {})
+        raise UsageError(f"{run.manifest_file} has no config values")
+    config = load_config(str(run.config_file), (), {})
     origins: dict[str, Origin] = {
         key: cast("Origin", recorded[key].origin)
         if config.is_chosen(key) and key in recorded
@@ -158,7 +158,7 @@ def _read_values(
     read = read_run_config(run)
     if not read.values:
         raise UsageError(f"{run.path} has no config values")
-    if isinstance(run, RunDir):
+    if isinstance(run, Run):
         return str(run.read_manifest().kind), read.values
     return run.kind.name, read.values
 

@@ -7,7 +7,7 @@ import shutil
 from typing import Annotated
 
 from engine.base.errors import UsageError, unknown_name
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, warn
 from grubrics_tui.commands.shared.trust import require_config_trust
 

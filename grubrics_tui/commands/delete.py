@@ -8,7 +8,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_size
-from engine.run.rundir import archive_root, runs_root
+from engine.run.run import archive_root, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag

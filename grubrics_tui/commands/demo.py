@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, options, say
 from grubrics_tui.commands.shared.follow import followed
 from grubrics_tui.commands.shared.run_text import outcome

@@ -16,7 +16,7 @@ from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.holes import chunks
 from engine.base.quantities import format_count
-from engine.run.rundir import RunDir, find_run_not_file, runs_root
+from engine.run.run import Run, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, options, print_json, say
 from grubrics_tui.commands.shared.finding_text import finding_lines
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
@@ -112,11 +112,11 @@ def _lines(diagnosis: _Diagnosis, *, of_many: bool) -> Iterator[str]:
         yield ""
 
 
-def _run(name: str, runs: str | None) -> RunDir | None:
+def _run(name: str, runs: str | None) -> Run | None:
     """Return the run with this ID or directory; None for any other path that exists."""
     path = Path(name)
     if path.is_dir() and (path / "manifest.json").is_file():
-        return RunDir(path)
+        return Run(path)
     return None if path.exists() else find_run_not_file(runs_root(runs), name)
 
 
@@ -158,7 +158,7 @@ def read_of_path(path: Path) -> str:
     return f"{kind}, " + ("no step yet" if last is None else f"up to step {last.step}")
 
 
-def _read_of_run(run: RunDir) -> str:
+def _read_of_run(run: Run) -> str:
     """Return the state of a run and its last step."""
     from engine.run.state import describe, observed_state
 

@@ -13,7 +13,7 @@ from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_seconds
 from engine.base.tables import aligned_lines
 from engine.base.text import format_command
-from engine.run.rundir import RunDir, runs_root
+from engine.run.run import Run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.output import warn_of_unread_parquet
 
@@ -91,7 +91,7 @@ def _parse_gib(gib: str | None) -> int | None:
     return int(number * GIB)
 
 
-def _lines(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[str]:
+def _lines(estimate: Estimate, config: Config, run: Run | None) -> Iterator[str]:
     from engine.base.quantities import format_size
 
     if estimate.sizes is None:
@@ -234,7 +234,7 @@ def _judge(estimate: Estimate, config: Config) -> Iterator[str]:
     yield f"  {price(use)}"
 
 
-def _duration(estimate: Estimate, config: Config, run: RunDir | None) -> Iterator[str]:
+def _duration(estimate: Estimate, config: Config, run: Run | None) -> Iterator[str]:
     from engine.base.quantities import format_duration
 
     expected = estimate.duration

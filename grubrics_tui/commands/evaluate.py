@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.run.rundir import find_run, runs_root
+from engine.run.run import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from engine.base.quantities import format_count, format_whole
 from engine.base.typed import to_json
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, option, options
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.run import Run, find_run, runs_root
 from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
@@ -68,7 +68,7 @@ def fix(
         raise typer.Exit(1)
 
 
-def _chosen(run: RunDir, number: int) -> Fix | None:
+def _chosen(run: Run, number: int) -> Fix | None:
     """Return the fix, or None if there is nothing to fix."""
     from engine.doctor.diagnose import diagnose_run
     from engine.run.finding import launchable

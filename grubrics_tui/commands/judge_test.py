@@ -11,7 +11,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_seconds
-from engine.run.rundir import RunDir, runs_root
+from engine.run.run import Run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, option, options
 from grubrics_tui.commands.shared.evaluation_text import (
     FOLDER,
@@ -99,7 +99,7 @@ def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
     return Probe(question, tuple(answers), rubric)
 
 
-def _endpoint_note(run: RunDir) -> str | None:
+def _endpoint_note(run: Run) -> str | None:
     """Name the variables that set the endpoint and differ from those of the run's launch."""
     from engine.base.judge_providers import address_variables
     from engine.run.host.environment import environment_snapshot

@@ -12,7 +12,7 @@ from engine.base.errors import UsageError
 from engine.base.masking import shown
 from engine.base.text import format_command, format_config_value
 from engine.config.config_files import config_names
-from engine.run.rundir import RunDir, find_run, run_ids, runs_root
+from engine.run.run import Run, find_run, run_ids, runs_root
 from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, say, warn
 from grubrics_tui.commands.shared.completions import complete_launched, complete_run
@@ -166,7 +166,7 @@ def launch(
 
 def _read(
     config: str | None, source: str | None, overrides: Sequence[str], root: Path, trust: bool
-) -> tuple[Config, RunDir | None]:
+) -> tuple[Config, Run | None]:
     """Return the config to launch, and the run that it is of with ``--from``."""
     from engine.config.load import load_config
     from engine.launch.plan_launch import config_for_launch
@@ -202,7 +202,7 @@ def _demands(
 
 
 def _planned(
-    config: Config, root: Path, order: Order, ray: str | None, again: RunDir | None
+    config: Config, root: Path, order: Order, ray: str | None, again: Run | None
 ) -> tuple[list[LaunchPlan], Cluster | None]:
     """Return the launch plans, and the Ray cluster that would train."""
     from engine.launch.plan_launch import plan_launches

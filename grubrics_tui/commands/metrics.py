@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, options, print_json, say
 from grubrics_tui.commands.shared.standard_input import STANDARD_INPUT, standard_input_read
 from grubrics_tui.text.terminal_text import clean_text

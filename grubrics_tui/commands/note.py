@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.run.notes import read_notes, write_note
-from engine.run.rundir import find_run, runs_root
+from engine.run.run import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, options
 from grubrics_tui.commands.shared.trust import require_trust
 

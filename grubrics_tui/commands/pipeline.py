@@ -16,7 +16,7 @@ from engine.base.text import format_command
 from engine.config.config_files import PIPELINE, find_config
 from engine.launch.pipelines.record import Record, final_model
 from engine.launch.pipelines.stages import MODEL, Stage
-from engine.run.rundir import RUNS_VARIABLE, RunDir, runs_root
+from engine.run.run import RUNS_VARIABLE, Run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options, say
 from grubrics_tui.commands.shared.follow import parting
 from grubrics_tui.commands.shared.output import wait_for_more
@@ -112,13 +112,13 @@ def _answer_status(name: str, root: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _status(run: RunDir, plan: StartPlan) -> PipelineStatus:
+def _status(run: Run, plan: StartPlan) -> PipelineStatus:
     from engine.launch.pipelines.record import status_of
 
     return status_of(run, plan.record)
 
 
-def _followed(run: RunDir, plan: StartPlan, as_json: bool) -> PipelineStatus:
+def _followed(run: Run, plan: StartPlan, as_json: bool) -> PipelineStatus:
     """Print a line when a stage ends, until the pipeline has ended. Ctrl-C stops the pipeline."""
     from engine.supervise.stopping import stop_run
     from grubrics_tui.text.plans import format_stage
@@ -167,7 +167,7 @@ def _checked_commands(
         run = record.run_of(name)
         if run is None or output != MODEL:
             return run
-        return models.get(name) or str(final_model(RunDir(root / run)))
+        return models.get(name) or str(final_model(Run(root / run)))
 
     is_first = True
     for planned in record.stages:

@@ -11,7 +11,7 @@ import typer
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_size
-from engine.run.rundir import RunDir, runs_root
+from engine.run.run import Run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option
@@ -75,7 +75,7 @@ def prune(
     raise typer.Exit(1 if is_asked and not is_confirmed else 0)
 
 
-def _chosen(root: Path, names: Sequence[str], age_s: float) -> list[RunDir]:
+def _chosen(root: Path, names: Sequence[str], age_s: float) -> list[Run]:
     """The named runs, else all that have ended; without those that ended too recently."""
     from engine.run.registry import list_runs
     from engine.run.state import observed_state
@@ -86,7 +86,7 @@ def _chosen(root: Path, names: Sequence[str], age_s: float) -> list[RunDir]:
         states = [observed_state(run) for run in chosen]
     else:
         listed = [info for info in list_runs(root) if info.state.has_ended]
-        chosen = [RunDir(root / info.id) for info in listed]
+        chosen = [Run(root / info.id) for info in listed]
         states = [info.state for info in listed]
     latest = time.time() - age_s
     return [

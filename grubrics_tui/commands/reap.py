@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from engine.base.quantities import format_count
-from engine.run.rundir import RunDir, runs_root
+from engine.run.run import Run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, options
 from grubrics_tui.commands.shared.trust import require_trust
 
@@ -30,7 +30,7 @@ def reap(
     orphans = find_orphans(root)
     if yes and trust:
         for directory in {orphan.directory for orphan in orphans}:
-            require_trust(RunDir(directory), trust)
+            require_trust(Run(directory), trust)
     ended = end(orphans) if yes else []
     holding = private_ray.find_orphans(root)
     directories = [str(private_ray.directory(attempt)) for attempt in holding]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base import files
 from engine.base.errors import UsageError
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.evaluation_text import FOLDER

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from engine.base.quantities import format_count, format_fixed
-from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.run import Run, find_run, runs_root
 from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
@@ -99,7 +99,7 @@ def _show_repro(repro: Repro) -> None:
         say(f"warning: {repro.edited}")
 
 
-def _rescore(run: RunDir, step: int | None, dry_run: bool, as_json: bool) -> None:
+def _rescore(run: Run, step: int | None, dry_run: bool, as_json: bool) -> None:
     """Rescore a step's rollouts. Exits with 1 if rewards fail or differ."""
     from engine.launch.rescore import recorded, replay
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.base.text import format_command
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, options, warn
 from grubrics_tui.commands.shared.completions import complete_run

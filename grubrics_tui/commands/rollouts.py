@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_fixed
-from engine.run.rundir import find_run, runs_root
+from engine.run.run import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, say
 from grubrics_tui.commands.shared.options import argument, flag, option
 from grubrics_tui.text.terminal_text import clean_text

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from engine.base.errors import UsageError
 from engine.base.text import format_command
-from engine.run.rundir import find_run, runs_root
+from engine.run.run import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, option, options, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.follow import answer_launched

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from engine.base.errors import UsageError
 from engine.run import columns
 from engine.run.columns import Column, RunInfo
-from engine.run.rundir import archive_root, runs_root
+from engine.run.run import archive_root, runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, option, options, print_json, say
 from grubrics_tui.commands.shared.output import cut_lines, terminal_width
 from grubrics_tui.commands.shared.run_text import health_json

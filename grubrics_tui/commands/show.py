@@ -9,7 +9,7 @@ from engine.base import jsonl
 from engine.base.quantities import format_duration, format_size, format_time
 from engine.base.text import format_command, format_config_value
 from engine.run.columns import format_step
-from engine.run.rundir import find_run, runs_root
+from engine.run.run import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.run_text import health_json, with_health
 from grubrics_tui.text.plans import format_saved

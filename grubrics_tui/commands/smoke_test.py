@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed

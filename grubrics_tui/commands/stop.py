@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from engine.base.errors import UsageError
-from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.run import Run, find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, confirmed, on_terminal, options, say
 from grubrics_tui.commands.shared.options import flag
 from grubrics_tui.commands.shared.trust import require_trust
@@ -42,7 +42,7 @@ def stop(
     raise typer.Exit(0 if done.ended or after_checkpoint else 1)
 
 
-def _is_confirmed(run: RunDir, *, can_ask: bool) -> bool:
+def _is_confirmed(run: Run, *, can_ask: bool) -> bool:
     """Whether the run may be stopped. UsageError where an adopted program is not to be ended
     without a question, and nobody can be asked."""
     from engine.supervise.hosts import find_host

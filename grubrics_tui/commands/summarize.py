@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
-from engine.run.rundir import RunDir, find_run_not_file, runs_root
+from engine.run.run import Run, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option
@@ -99,14 +99,14 @@ def _short(value: float | None) -> str:
     return "-" if value is None else f"{value:.6g}"
 
 
-def _open(source: str, runs: str | None) -> Path | RunDir:
+def _open(source: str, runs: str | None) -> Path | Run:
     path = Path(source)
     if path.is_file():
         return path
-    return RunDir(path) if RunDir(path).is_one() else find_run_not_file(runs_root(runs), source)
+    return Run(path) if Run(path).is_one() else find_run_not_file(runs_root(runs), source)
 
 
-def _rows(source: Path | RunDir, validation: bool) -> list[dict[str, Any]]:
+def _rows(source: Path | Run, validation: bool) -> list[dict[str, Any]]:
     """The rows of a file, or the rollouts of a run."""
     from engine.report.answer_summary import read_answers, read_rollouts
 

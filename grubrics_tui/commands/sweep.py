@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError
-from engine.run.rundir import RunDir, find_run, runs_root
+from engine.run.run import Run, find_run, runs_root
 from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, say
 from grubrics_tui.commands.shared.evaluation_text import (
@@ -74,7 +74,7 @@ def sweep(
     root = runs_root(runs)
     swept = find_run(root, run)
     swept.require_config()
-    config, _ = trusted_source(str(swept.config), [], root, trust)
+    config, _ = trusted_source(str(swept.config_file), [], root, trust)
     path = data or validation_file(config)
     config = scored_as(config, path)
     items = read_data(path, limit, config)
@@ -159,7 +159,7 @@ def _evaluate(
     return {}
 
 
-def _announce(run: RunDir, new: Sequence[str], skipped: Sequence[Skipped], as_json: bool) -> None:
+def _announce(run: Run, new: Sequence[str], skipped: Sequence[Skipped], as_json: bool) -> None:
     """Say in which order the checkpoints come, and what is left out."""
     if as_json:
         return

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from engine.base.errors import UsageError
 from engine.base.masking import distinct_masked
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, options, print_json, warn
 from grubrics_tui.commands.shared.completions import complete_run
 from grubrics_tui.commands.shared.options import argument, flag, option

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from engine.base.errors import UsageError
 from engine.run.notes import add_tags, read_notes, remove_tags
-from engine.run.rundir import find_run, runs_root
+from engine.run.run import find_run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, options
 from grubrics_tui.commands.shared.trust import require_trust
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count
 from engine.base.typed import to_json
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options
 from grubrics_tui.commands.shared.trust import trusted_source
 from grubrics_tui.text.turns import MARKS, marked_lines

@@ -11,7 +11,7 @@ import typer
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.quantities import format_size
-from engine.run.rundir import runs_root
+from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, flag, option, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, print_json, say
 

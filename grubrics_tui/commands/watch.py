@@ -13,7 +13,7 @@ import typer
 
 from engine.base.errors import UsageError, with_advice
 from engine.run.history.live import RunWatch
-from engine.run.rundir import RunDir, find_run_not_file, runs_root
+from engine.run.run import Run, find_run_not_file, runs_root
 from engine.run.state import observed_state
 from grubrics_tui.commands.shared import Command, Task, on_terminal, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
@@ -71,7 +71,7 @@ def watch(
         else:
             _print_external(Path(name), as_format, follow)
         return
-    chosen = RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run_not_file(root, name)
+    chosen = Run(Path(name)) if Run(Path(name)).is_one() else find_run_not_file(root, name)
     if on_screen and log:
         _show_log(chosen.attempt(observed_state(chosen).attempt).console, root)
     elif on_screen:
@@ -141,7 +141,7 @@ def _watch_several(
 
 def _printer(id: str, source: Watched, follow: bool) -> Callable[[], bool]:
     """What prints the new steps of a run, and returns whether no more will come."""
-    if isinstance(source, RunDir):
+    if isinstance(source, Run):
         return partial(_print_new_of_run, id, RunWatch(source))
     return partial(_print_new_of_log, id, source.watch(), follow)
 
@@ -214,7 +214,7 @@ def _print_external(path: Path, as_format: str | None, follow: bool) -> None:
             wait_for_more()
 
 
-def _print_run(run: RunDir) -> None:
+def _print_run(run: Run) -> None:
     from grubrics_tui.commands.shared.follow import parting, updates
 
     with parting(run):

@@ -13,7 +13,7 @@ import psutil
 from engine.run.checkpoints.disposal import bytes_of
 from engine.run.checkpoints.ownership import checkpoint_folder, read_stamp
 from engine.run.host.system import Gpu
-from engine.run.rundir import RunDir, run_ids
+from engine.run.run import Run, run_ids
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def _checkpoint_folders(root: Path) -> Iterator[Path]:
 
     Only those with the stamp of a run: a damaged manifest may name any folder.
     """
-    runs = (RunDir(root / name) for name in run_ids(root))
+    runs = (Run(root / name) for name in run_ids(root))
     named = (checkpoint_folder(run.read_manifest()) for run in runs)
     folders = {os.path.normpath(path) for path in named if path and read_stamp(path) is not None}
     for folder in sorted(folders):

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from engine.run.columns import RunInfo
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.supervise.queue import QueueLog
 
 _LATEST = 20
@@ -83,5 +83,5 @@ def _remaining(root: Path, run: RunInfo) -> float | None:
         return None
     from engine.run.history.train_log import recent_step_time  # Start-up time.
 
-    step_s = recent_step_time(RunDir(root / run.id).train_log)
+    step_s = recent_step_time(Run(root / run.id).train_log)
     return None if step_s is None else max(0, state.total_steps - state.step) * step_s

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from engine.base.errors import UsageError
 from engine.run.finding import Finding
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.model.run_source import Watched
@@ -75,7 +75,7 @@ class RunDoctor:
 
 def _live_diagnosis(run: Watched) -> Callable[[RunState, Columns, IsStopped], Sequence[Finding]]:
     # The rules are imported after the first screen is drawn.
-    if isinstance(run, RunDir):
+    if isinstance(run, Run):
         from engine.doctor.live import LiveDoctor
 
         return LiveDoctor(run).diagnose
@@ -105,7 +105,7 @@ def diagnoses(run: Watched, poller: Poller[None]) -> Iterator[Diagnosis]:
 
 
 def _full_diagnosis(run: Watched, is_stopped: IsStopped) -> Callable[[], Diagnosis]:
-    if isinstance(run, RunDir):
+    if isinstance(run, Run):
         from engine.doctor.live import RunFollower
         from engine.launch.lineage import Lineage
 

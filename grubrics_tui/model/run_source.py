@@ -13,7 +13,7 @@ from engine.run.history.live import RunWatch
 from engine.run.history.train_log import Step, newest_step, read_steps
 from engine.run.kinds import COMMAND, PIPELINE, Kind, find_kind
 from engine.run.manifest import value_of
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 from grubrics_tui.settings.layout import UNKNOWN
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FIRST_STEPS = 20
 """A program may log its metrics on several lines; its last lines are often a summary."""
 
-Watched: TypeAlias = "RunDir | ExternalRun"
+Watched: TypeAlias = "Run | ExternalRun"
 
 
 def kind_of(run: Watched) -> Kind | None:
@@ -33,7 +33,7 @@ def kind_of(run: Watched) -> Kind | None:
 
     A run of a command is shown like the kind whose metrics its first steps have.
     """
-    if not isinstance(run, RunDir):
+    if not isinstance(run, Run):
         return run.kind
     name = run.read_manifest().listed_kind
     if name != COMMAND:
@@ -47,39 +47,39 @@ def layout_of(run: Watched) -> str:
     """The name of its layout: ``own`` if a reward function scores instead of a judge."""
     kind = kind_of(run)
     if kind is None:
-        is_pipeline = isinstance(run, RunDir) and run.read_manifest().pipeline is not None
+        is_pipeline = isinstance(run, Run) and run.read_manifest().pipeline is not None
         return PIPELINE if is_pipeline else UNKNOWN
-    config = run.read_config() if isinstance(run, RunDir) else {}
+    config = run.read_config() if isinstance(run, Run) else {}
     reward_function = value_of(config, "reward.custom_reward_function.path")
     return "own" if reward_function and kind.has_rollouts else kind.name
 
 
 def watcher(run: Watched) -> RunWatch | ExternalWatch:
     """What polls the run."""
-    return RunWatch(run) if isinstance(run, RunDir) else run.watch()
+    return RunWatch(run) if isinstance(run, Run) else run.watch()
 
 
 def console_of(run: Watched, attempt: int) -> Path | None:
-    return run.attempt(attempt).console if isinstance(run, RunDir) else run.console
+    return run.attempt(attempt).console if isinstance(run, Run) else run.console
 
 
 def source_of(run: Watched) -> str:
     """The format of an external run; empty for a run that was launched here."""
-    return "" if isinstance(run, RunDir) else run.format.name
+    return "" if isinstance(run, Run) else run.format.name
 
 
 @dataclass(frozen=True)
 class AttemptLogs:
     """``numbers`` are the attempts that had started when the log was opened."""
 
-    run: RunDir
+    run: Run
     number: int
     numbers: tuple[int, ...]
 
     @classmethod
     def around(cls, path: Path) -> AttemptLogs | None:
         """None for a log that is not the console log of an attempt."""
-        run = RunDir(path.absolute().parent.parent)
+        run = Run(path.absolute().parent.parent)
         numbers = tuple(attempt.number for attempt in run.attempts())
         shown = [number for number in numbers if run.attempt(number).console == path.absolute()]
         return cls(run, shown[0], numbers) if shown else None
@@ -115,7 +115,7 @@ class OpeningValues:
     has_reward_std = True
 
     @classmethod
-    def read(cls, run: RunDir) -> OpeningValues:
+    def read(cls, run: Run) -> OpeningValues:
         return cls(observed_state(run), newest_step(run.train_log))
 
     @property

@@ -16,7 +16,7 @@ from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_date
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.screens.base import FIELD_BINDINGS, CockpitScreen
 from grubrics_tui.screens.dialogs.confirm import when_trusted
 from grubrics_tui.settings.actions import bindings
@@ -188,7 +188,7 @@ class LogEntryScreen(FormScreen):
         ("decision", "Decision"),
     )
 
-    def __init__(self, run: RunDir, path: Path) -> None:
+    def __init__(self, run: Run, path: Path) -> None:
         super().__init__(path)
         self.run = run
         self._entry: LogEntry | None = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class LaunchAgain(Message):
 class OpenSummary(Message):
     """Show the summary of an ended run."""
 
-    run: RunDir
+    run: Run
 
 
 @dataclass
@@ -52,7 +52,7 @@ class OpenRollouts(Message):
     """Show the rollouts of a run at ``step``, or at the latest one; with ``group`` and ``rollout``,
     one of that step."""
 
-    run: RunDir
+    run: Run
     step: int | None = None
     group: str = ""
     rollout: int | None = None
@@ -126,7 +126,7 @@ class OpenFindings(Message):
 class OpenLogEntry(Message):
     """Show the form for a run's entry in the experiment log."""
 
-    run: RunDir
+    run: Run
 
 
 @dataclass

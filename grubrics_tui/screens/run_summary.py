@@ -15,7 +15,7 @@ from engine.base.jsonl import line
 from engine.base.quantities import format_size
 from engine.run.history.live import RunWatch
 from engine.run.kinds import SFT
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.model.run_source import kind_of
@@ -58,7 +58,7 @@ class RunSummaryScreen(ScrolledScreen):
     }
     """
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
         self.run = run
         self._kind = kind_of(run)

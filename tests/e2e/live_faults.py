@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from engine.run.processes import members
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.e2e import unhealthy_data
 from tests.e2e.moody_judge import KEY, Mood, honest
 from tests.e2e.project import GROUPS_OF_4
 from tests.e2e.ward import Strike, Ward
 from tests.waiting import ended
 
-Fix = Callable[[Ward, "Fault", RunDir], RunDir]
+Fix = Callable[[Ward, "Fault", Run], Run]
 Preparation = Callable[[Ward], None]
 
 GRPO = (
@@ -73,7 +73,7 @@ class Fault:
 def fix(title: str) -> Fix:
     """The finding's fix of that title, which is a change of the config: one key launches it."""
 
-    def fix(ward: Ward, _: Fault, run: RunDir) -> RunDir:
+    def fix(ward: Ward, _: Fault, run: Run) -> Run:
         return ward.fixed(run, ward.offered(run, title))
 
     return fix
@@ -82,7 +82,7 @@ def fix(title: str) -> Fix:
 def advice(words: str, *overrides: str, mend: Preparation | None = None) -> Fix:
     """A fix that only a person can follow: it is done here, and the run launched again."""
 
-    def fix(ward: Ward, fault: Fault, run: RunDir) -> RunDir:
+    def fix(ward: Ward, fault: Fault, run: Run) -> Run:
         ward.offered(run, words)
         if mend is not None:
             mend(ward)
@@ -97,7 +97,7 @@ def advice(words: str, *overrides: str, mend: Preparation | None = None) -> Fix:
 def resumed(words: str, mend: Preparation | None = None) -> Fix:
     """What went wrong lay outside the run: it goes on from its last checkpoint."""
 
-    def fix(ward: Ward, _: Fault, run: RunDir) -> RunDir:
+    def fix(ward: Ward, _: Fault, run: Run) -> Run:
         ward.offered(run, words)
         if mend is not None:
             mend(ward)
@@ -149,7 +149,7 @@ def make_room(ward: Ward) -> None:
 # Strikes
 
 
-def fill_disk(_: RunDir) -> float:
+def fill_disk(_: Run) -> float:
     """Somebody else's file takes all the room there is."""
     block = b"\0" * (1 << 20)
     with Path("disk/somebody_elses").open("wb", buffering=0) as handle:
@@ -163,7 +163,7 @@ def fill_disk(_: RunDir) -> float:
 def kill(is_meant: Callable[[psutil.Process], bool]) -> Strike:
     """Kill those of the run's processes, as the kernel does when memory is short."""
 
-    def strike(run: RunDir) -> float:
+    def strike(run: Run) -> float:
         pids = [process.pid for process in members(run) if _holds(is_meant, process.pid)]
         assert pids, "there is nothing to kill"
         now = time.time()

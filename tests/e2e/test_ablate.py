@@ -17,7 +17,7 @@ import pytest
 from engine.base import jsonl
 from engine.measure.ablations.runner import is_running
 from engine.run.processes import alive
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from tests.e2e.guide import guide_commands
 from tests.e2e.project import Project
@@ -51,7 +51,7 @@ def answer(project: Project) -> Iterator[dict[str, Any]]:
     started = project.json(*COMMAND)
     folder = project.path / started["dir"]
     plan = (folder / "plan.json").read_bytes()
-    first = RunDir(project.path / "runs" / f"{started['ablation']}-base-s{started['seeds'][0]}")
+    first = Run(project.path / "runs" / f"{started['ablation']}-base-s{started['seeds'][0]}")
     wait_for(lambda: observed_state(first).state == "running", TRAINING_PATIENCE_S)
     kill_runner(folder)
     supervisor = observed_state(first).supervisor
@@ -79,7 +79,7 @@ def test_every_arm_ends_with_every_seed(answer: dict[str, Any]) -> None:
 
 
 def test_no_finished_run_is_repeated(project: Project, answer: dict[str, Any]) -> None:
-    started = [RunDir(path) for path in (project.path / "runs").glob(f"{answer['ablation']}-*")]
+    started = [Run(path) for path in (project.path / "runs").glob(f"{answer['ablation']}-*")]
     assert sum(observed_state(run).state == "finished" for run in started) == 4
 
 

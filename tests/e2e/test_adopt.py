@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from engine.run.processes import identify, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state, recorded_state
 from engine.supervise.adopted_follower import LineCopy
 from tests.e2e.project import CLI, Project
@@ -83,13 +83,13 @@ def is_there(pid: int) -> list[psutil.Process]:
         return []
 
 
-def adopted(project: Project, name: str, target: object, *options: str) -> RunDir:
+def adopted(project: Project, name: str, target: object, *options: str) -> Run:
     done = project.run("adopt", str(target), "--name", name, *options)
     assert done.returncode == 0, done.stderr
-    return RunDir(project.path / "runs" / name)
+    return Run(project.path / "runs" / name)
 
 
-def at_step(run: RunDir, step: int) -> None:
+def at_step(run: Run, step: int) -> None:
     wait_for(lambda: (observed_state(run).step or 0) >= step)
 
 
@@ -106,7 +106,7 @@ def test_a_shell_loop_is_listed_with_all_its_steps_and_its_command(
     loop = start("sh", "-c", LOOP.format(1000))
     done = project.run_program("adopt", str(loop.pid), "--name", "loop")
     assert done.returncode == 0, done.stderr
-    at_step(RunDir(project.path / "runs" / "loop"), 5)
+    at_step(Run(project.path / "runs" / "loop"), 5)
     (row,) = project.json("runs")["runs"]
     assert (row["kind"], row["state"]) == ("adopted", "running")
     assert row["started"] == pytest.approx(psutil.Process(loop.pid).create_time(), abs=1)
@@ -211,11 +211,11 @@ def test_a_reused_pid_is_never_signalled(project: Project, start: Start) -> None
     state = recorded_state(run)
     assert state is not None and state.supervisor is not None
     send(state.supervisor, signal.SIGKILL)
-    text = run.manifest.read_text()
+    text = run.manifest_file.read_text()
     identity = identify(loop.pid)
     assert identity is not None and f'"start": {identity.start}' in text
     earlier = f'"start": {identity.start - 1}'
-    run.manifest.write_text(text.replace(f'"start": {identity.start}', earlier))
+    run.manifest_file.write_text(text.replace(f'"start": {identity.start}', earlier))
     project.run("stop", "loop", "--yes", "--trust")
     assert loop.poll() is None
 
@@ -225,7 +225,7 @@ def test_a_run_is_queued_behind_an_adopted_program(project: Project, start: Star
     loop = start("sh", "-c", LOOP.format(1000))
     adopted(project, "first", loop.pid)
     project.run("run", "--name", "second", "--after", "first", "--", "true")
-    second = RunDir(project.path / "runs" / "second")
+    second = Run(project.path / "runs" / "second")
     wait_for(lambda: "run first (running" in (observed_state(second).waiting_for or ""))
     loop.kill()
     loop.wait()
@@ -334,7 +334,7 @@ def test_what_is_adopted_already_is_refused(project: Project, start: Start) -> N
 
 def test_a_process_of_a_run_is_refused(project: Project) -> None:
     project.run("run", "--name", "own", "--", "sleep", "600")
-    run = RunDir(project.path / "runs" / "own")
+    run = Run(project.path / "runs" / "own")
     wait_for(lambda: (state := recorded_state(run)) is not None and state.trainer is not None)
     state = recorded_state(run)
     assert state is not None and state.trainer is not None

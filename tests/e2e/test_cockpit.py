@@ -12,7 +12,7 @@ import pytest
 from engine.base import jsonl
 from engine.base.quantities import format_fixed
 from engine.run.processes import members
-from engine.run.rundir import RunDir, run_ids
+from engine.run.run import Run, run_ids
 from engine.run.state import observed_state
 from tests.e2e.project import CLI, Project, make_project
 from tests.e2e.terminal import Terminal
@@ -54,12 +54,12 @@ def cockpit(project: Project, size: tuple[int, int]) -> Iterator[Terminal]:
     terminal.close()
 
 
-def the_run(project: Project) -> RunDir:
+def the_run(project: Project) -> Run:
     (name,) = run_ids(project.path / "runs")
-    return RunDir(project.path / "runs" / name)
+    return Run(project.path / "runs" / name)
 
 
-def logged_step(run: RunDir, step: int) -> dict[str, float]:
+def logged_step(run: Run, step: int) -> dict[str, float]:
     """The metrics that the file holds for a step."""
     metrics: dict[str, float]
     (metrics,) = [line["metrics"] for line in jsonl.read(run.train_log) if line["step"] == step]

@@ -15,7 +15,7 @@ import pytest
 from engine.base import jsonl
 from engine.run.checkpoints.model_folder import missing_parts
 from engine.run.history.train_log import history, read_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from tests.e2e.project import Project
 from tests.e2e.test_training import kill_everything, wait_for_step
@@ -70,14 +70,14 @@ def arguments(name: str) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def run(project: Project) -> RunDir:
+def run(project: Project) -> Run:
     answer = project.json("launch", *arguments("straight"), "--wait", expect=(0, 1))
     assert answer["state"] == "finished", answer
-    return RunDir(project.path / "runs" / "straight")
+    return Run(project.path / "runs" / "straight")
 
 
 @pytest.fixture(scope="module")
-def resumed(project: Project) -> RunDir:
+def resumed(project: Project) -> Run:
     """Killed in the second phase, after its checkpoint, and resumed."""
     killed = killed_run(project)
     answer = project.json("resume", killed.id, "--wait", expect=(0, 1))
@@ -85,11 +85,11 @@ def resumed(project: Project) -> RunDir:
     return killed
 
 
-def killed_run(project: Project) -> RunDir:
+def killed_run(project: Project) -> Run:
     """A run killed in its course; one that ends first is replaced by another one."""
     for name in ("killed", "killed-2", "killed-3"):
         project.json("launch", *arguments(name))
-        run = RunDir(project.path / "runs" / name)
+        run = Run(project.path / "runs" / name)
         wait_for_step(run, KILLED_AFTER)
         kill_everything(run)
         if observed_state(run).state == "lost":
@@ -97,12 +97,12 @@ def killed_run(project: Project) -> RunDir:
     raise AssertionError("every run came to its end before it was killed")
 
 
-def values(run: RunDir, *names: str) -> dict[int, tuple[float | None, ...]]:
+def values(run: Run, *names: str) -> dict[int, tuple[float | None, ...]]:
     steps = history(read_steps(run.train_log))
     return {step.step: tuple(step.metrics.get(name) for name in names) for step in steps}
 
 
-def questions(run: RunDir) -> dict[int, set[str]]:
+def questions(run: Run) -> dict[int, set[str]]:
     """The questions of each step's rollouts, whichever attempt trained on them last."""
     found = defaultdict[int, set[str]](set)
     for attempt in run.attempts():
@@ -111,18 +111,18 @@ def questions(run: RunDir) -> dict[int, set[str]]:
     return found
 
 
-def edges(run: RunDir) -> list[tuple[int, str, int]]:
+def edges(run: Run) -> list[tuple[int, str, int]]:
     return [(edge.phase, edge.edge, edge.step) for edge in read_phase_edges(run)]
 
 
 @pytest.mark.row("G16")
-def test_ten_steps_are_phases_of_four_three_and_three(run: RunDir) -> None:
+def test_ten_steps_are_phases_of_four_three_and_three(run: Run) -> None:
     phases = values(run, "curriculum/phase")
     assert [phases[step] for step in range(1, STEPS + 1)] == [(1,)] * 4 + [(2,)] * 3 + [(3,)] * 3
 
 
 @pytest.mark.row("G16")
-def test_each_phase_has_its_share_of_rows_to_within_one(run: RunDir) -> None:
+def test_each_phase_has_its_share_of_rows_to_within_one(run: Run) -> None:
     shares = values(run, "curriculum/phase", "curriculum/verifiable_share")
     for phase, share in SHARES.items():
         found = [float(value or 0) for number, value in shares.values() if number == phase]
@@ -130,7 +130,7 @@ def test_each_phase_has_its_share_of_rows_to_within_one(run: RunDir) -> None:
 
 
 @pytest.mark.row("G17")
-def test_a_phase_starts_with_the_weights_at_the_end_of_the_one_before(run: RunDir) -> None:
+def test_a_phase_starts_with_the_weights_at_the_end_of_the_one_before(run: Run) -> None:
     found = list(read_phase_edges(run))
     assert edges(run) == [
         (1, "start", 1),
@@ -145,7 +145,7 @@ def test_a_phase_starts_with_the_weights_at_the_end_of_the_one_before(run: RunDi
 
 
 @pytest.mark.row("G16")
-def test_the_learning_rate_is_scaled_by_phase(run: RunDir) -> None:
+def test_the_learning_rate_is_scaled_by_phase(run: Run) -> None:
     rates = values(run, "actor/lr")
     # verl logs the rate of the step to come.
     expected = [RATE] * 3 + [RATE / 2] * 3 + [RATE / 10] * 4
@@ -155,7 +155,7 @@ def test_the_learning_rate_is_scaled_by_phase(run: RunDir) -> None:
 @pytest.mark.thorough
 @pytest.mark.row("G17")
 def test_a_run_killed_in_the_second_phase_has_the_history_of_an_undisturbed_one(
-    run: RunDir, resumed: RunDir
+    run: Run, resumed: Run
 ) -> None:
     names = (
         "curriculum/phase",
@@ -179,7 +179,7 @@ class PhaseEdge:
     parameters_sha256: str
 
 
-def read_phase_edges(run: RunDir) -> Iterator[PhaseEdge]:
+def read_phase_edges(run: Run) -> Iterator[PhaseEdge]:
     """The edges in the order they were reached, over all attempts of the run."""
     for attempt in run.attempts():
         for line in jsonl.read(attempt.path / "phases.jsonl"):
@@ -200,17 +200,17 @@ def find_broken_chain(edges: Iterable[PhaseEdge]) -> PhaseEdge | None:
     return None
 
 
-def last_edges(run: RunDir) -> dict[tuple[int, str], PhaseEdge]:
+def last_edges(run: Run) -> dict[tuple[int, str], PhaseEdge]:
     return {(edge.phase, edge.edge): edge for edge in read_phase_edges(run)}
 
 
 @pytest.mark.thorough
-def test_the_weights_of_a_resumed_run_pass_the_same_edges(run: RunDir, resumed: RunDir) -> None:
+def test_the_weights_of_a_resumed_run_pass_the_same_edges(run: Run, resumed: Run) -> None:
     assert find_broken_chain(read_phase_edges(resumed)) is None
     assert last_edges(resumed) == last_edges(run)
 
 
-def test_the_run_ends_with_a_model_that_loads(project: Project, run: RunDir) -> None:
+def test_the_run_ends_with_a_model_that_loads(project: Project, run: Run) -> None:
     final = project.path / "checkpoints/grubrics-transfer/straight/final"
     assert missing_parts(final) == []
     assert f"final model: {Path('checkpoints/grubrics-transfer/straight/final')}" in (
@@ -219,7 +219,7 @@ def test_the_run_ends_with_a_model_that_loads(project: Project, run: RunDir) -> 
 
 
 def test_a_checkpoint_is_exported_as_a_model_with_the_same_logits(
-    project: Project, run: RunDir
+    project: Project, run: Run
 ) -> None:
     answer = project.json("export", f"{run.id}:{SAVED}", "model")
     assert (answer["prompts"], answer["dtype"]) == (8, "float32")

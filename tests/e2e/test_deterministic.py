@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.e2e.project import Project
 
 pytestmark = pytest.mark.slow
@@ -39,17 +39,17 @@ GRPO = (
 )
 
 
-def trained(project: Project, config: tuple[str, ...], name: str) -> tuple[RunDir, Path]:
+def trained(project: Project, config: tuple[str, ...], name: str) -> tuple[Run, Path]:
     """A deterministic run, and the folder of its final model."""
     key = "training.output_dir" if config is SFT else "trainer.default_local_dir"
     folder = project.path / "checkpoints" / name
     arguments = (*config, f"{key}={folder}", "--deterministic", "--name", name, "--wait")
     answer = project.json("launch", *arguments, expect=(0, 1))
     assert answer["state"] == "finished", answer
-    return RunDir(project.path / "runs" / name), folder / "final"
+    return Run(project.path / "runs" / name), folder / "final"
 
 
-def metrics(run: RunDir) -> list[dict[str, Any]]:
+def metrics(run: Run) -> list[dict[str, Any]]:
     """What verl logged, except what is measured."""
     return [
         {name: value for name, value in line["data"].items() if not is_measured(name)}
@@ -82,7 +82,7 @@ def test_two_runs_are_equal(tiny_world: Project, config: tuple[str, ...]) -> Non
     check_recorded(one, config)
 
 
-def check_recorded(run: RunDir, config: tuple[str, ...]) -> None:
+def check_recorded(run: Run, config: tuple[str, ...]) -> None:
     """The manifest has the variables and the flag, and the trainer had them."""
     manifest = run.read_full_manifest()
     variables = manifest.deterministic or {}

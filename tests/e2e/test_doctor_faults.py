@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.e2e import unhealthy_data
 from tests.e2e.live_faults import (
     Fault,
@@ -255,12 +255,12 @@ def ward(
         made = Ward(project, judge)
         yield made
         for path in (project.path / "runs").glob("*"):
-            made.stop(RunDir(path))
+            made.stop(Run(path))
         if (project.path / "disk").is_mount():
             subprocess.run(["umount", "--lazy", str(project.path / "disk")], check=True)
 
 
-def launched(ward: Ward, fault: Fault) -> RunDir:
+def launched(ward: Ward, fault: Fault) -> Run:
     """The unhealthy run; one that the preflight checks refuse is launched past it."""
     if fault.prepare is not None:
         fault.prepare(ward)

@@ -22,7 +22,7 @@ from engine.run.checkpoints.find import check_checkpoint
 from engine.run.history.train_log import Step, history, read_steps
 from engine.run.identity import Identity
 from engine.run.processes import members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray
 from tests.e2e.project import CLI, GROUPS_OF_4, Project
@@ -48,7 +48,7 @@ class Victim:
     """A run that faults happen to."""
 
     project: Project
-    run: RunDir
+    run: Run
 
     def begin(self, config: str, *overrides: str) -> None:
         self.project.json("launch", config, *overrides, "--name", self.run.id)
@@ -118,9 +118,9 @@ def victim(
     """A run for one test, which is stopped at the end."""
     assert trained_sft["state"] == "finished", trained_sft
     name = request.node.name.removeprefix("test_").replace("[", "-").rstrip("]")[:60]
-    made = Victim(tiny_world, RunDir(tiny_world.path / "runs" / name))
+    made = Victim(tiny_world, Run(tiny_world.path / "runs" / name))
     yield made
-    if made.run.manifest.exists():
+    if made.run.manifest_file.exists():
         tiny_world.run("stop", name)
 
 
@@ -142,8 +142,8 @@ def short(tiny_world: Project, trained_sft: dict[str, Any]) -> Iterator[Victim]:
 
 
 def _in_mid_run(project: Project, name: str, steps: int) -> Iterator[Victim]:
-    made = Victim(project, RunDir(project.path / "runs" / name))
-    if made.run.manifest.exists():
+    made = Victim(project, Run(project.path / "runs" / name))
+    if made.run.manifest_file.exists():
         project.json("resume", made.run.id)
     else:
         options = [f"trainer.total_training_steps={steps}", f"trainer.experiment_name={name}"]

@@ -9,13 +9,13 @@ import pytest
 from engine.base import jsonl
 from engine.base.files import content_hash
 from engine.run.history.train_log import read_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.e2e.project import Project
 
 pytestmark = pytest.mark.slow
 
 
-def losses(run: RunDir, attempt: int, after: int) -> dict[int, float | None]:
+def losses(run: Run, attempt: int, after: int) -> dict[int, float | None]:
     steps = [step for step in read_steps(run.train_log) if step.attempt == attempt]
     return {step.step: step.metrics["train/loss"] for step in steps if step.step > after}
 
@@ -36,14 +36,14 @@ def test_a_resumed_run_trains_on_the_data_of_its_launch(tiny_world: Project) -> 
     )
     tiny_world.json("launch", "sft_tiny", *settings, "--name", "kept", "--wait")
     source.write_text("\n".join(lines[16:32]) + "\n")
-    run = RunDir(tiny_world.path / "runs/kept")
+    run = Run(tiny_world.path / "runs/kept")
     answer = tiny_world.json("resume", "kept", "--from", "3", "--wait")
     assert "continues with the copy" in answer["warnings"][0]
     assert losses(run, 2, 3) == losses(run, 1, 3) != {}
     check_hashes(run, source, launched)
 
 
-def check_hashes(run: RunDir, source: Path, launched: str) -> None:
+def check_hashes(run: Run, source: Path, launched: str) -> None:
     """The log has the hash of the copy, and the change of the source."""
     events = list(jsonl.read(run.events))
     (dataset,) = (event for event in events if event["event"] == "dataset")

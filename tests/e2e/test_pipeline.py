@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from engine.run.processes import members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state, recorded_state
 from tests.e2e.project import Project, copied
 from tests.waiting import ended, wait_for
@@ -49,11 +49,11 @@ def states(answer: Any) -> dict[str, str]:
     return {stage["name"]: stage["state"] for stage in answer["stages"]}
 
 
-def run_dir(project: Project, name: str) -> RunDir:
-    return RunDir(project.path / "runs" / name)
+def run_dir(project: Project, name: str) -> Run:
+    return Run(project.path / "runs" / name)
 
 
-def wait_for_stage(project: Project, name: str) -> RunDir:
+def wait_for_stage(project: Project, name: str) -> Run:
     """Wait until the stage's program runs."""
     run = run_dir(project, name)
     console = run.attempt(1).console
@@ -133,7 +133,7 @@ def test_a_stop_ends_the_running_stage_and_what_follows_does_not_start(project: 
     stopped = project.json("stop", "small")
     assert stopped["reason"] == "stopped by user at step 1 of 3"
     assert observed_state(stage).word == "stopped" and not members(stage)
-    assert not run_dir(project, "small-three").manifest.exists()
+    assert not run_dir(project, "small-three").manifest_file.exists()
 
 
 @pytest.mark.thorough

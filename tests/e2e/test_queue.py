@@ -11,7 +11,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.e2e.project import Project, make_project
 from tests.manifests import change_manifest
@@ -31,13 +31,13 @@ def project(tiny_world: Project, tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def busy(project: Project) -> Iterator[RunDir]:
+def busy(project: Project) -> Iterator[Run]:
     """A run that goes on for as long as a test takes."""
-    run = RunDir(project.path / "runs" / "busy")
+    run = Run(project.path / "runs" / "busy")
     run.attempt(1).path.mkdir(parents=True)
     attempt = {"number": 1, "argv": LONG}
     manifest = {"id": "busy", "kind": "sft", "cwd": str(project.path), "attempts": [attempt]}
-    jsonl.write_json(run.manifest, {**manifest, "config": {}, "total_steps": 9})
+    jsonl.write_json(run.manifest_file, {**manifest, "config": {}, "total_steps": 9})
     write_state(run, RunState("starting", heartbeat=time.time()))
     start_supervisor(run)
     yield run
@@ -45,7 +45,7 @@ def busy(project: Project) -> Iterator[RunDir]:
 
 
 @pytest.mark.thorough
-def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: RunDir) -> None:
+def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: Run) -> None:
     answer = project.json("launch", "grpo_tiny", MODEL, "--queue", "--name", "next")
     assert answer["state"] == "queued"
     last = project.json("launch", "grpo_tiny", MODEL, "--after", "next", "--name", "last")
@@ -63,11 +63,11 @@ def test_a_waiting_run_is_shown_with_what_it_waits_for(project: Project, busy: R
 
 @pytest.mark.thorough
 def test_a_run_that_waits_for_another_one_only_may_share_the_machine(
-    project: Project, busy: RunDir
+    project: Project, busy: Run
 ) -> None:
-    day = RunDir(project.path / "runs" / "day")
+    day = Run(project.path / "runs" / "day")
     day.path.mkdir(parents=True)
-    jsonl.write_json(day.manifest, {"id": "day", "kind": "sft"})
+    jsonl.write_json(day.manifest_file, {"id": "day", "kind": "sft"})
     write_state(day, RunState("finished", ended=time.time()))
     launch = ("launch", "grpo_tiny", MODEL, "--dry-run")
     shares = "machine: run 'busy' is"
@@ -76,7 +76,7 @@ def test_a_run_that_waits_for_another_one_only_may_share_the_machine(
 
 
 def test_a_run_beside_one_that_writes_its_folder_gets_a_folder_of_its_own(
-    project: Project, busy: RunDir
+    project: Project, busy: Run
 ) -> None:
     folder = {"checkpoint_dir": "checkpoints/grubrics-transfer/grpo-tiny"}
     change_manifest(busy, **folder)
@@ -85,7 +85,7 @@ def test_a_run_beside_one_that_writes_its_folder_gets_a_folder_of_its_own(
     assert "is being written by run 'busy'" in planned.stdout
 
 
-def test_following_a_run_that_is_not_there_is_refused(project: Project, busy: RunDir) -> None:
+def test_following_a_run_that_is_not_there_is_refused(project: Project, busy: Run) -> None:
     done = project.run("launch", "grpo_tiny", MODEL, "--after", "busi")
     assert (done.returncode, done.stderr) == (
         2,
@@ -93,7 +93,7 @@ def test_following_a_run_that_is_not_there_is_refused(project: Project, busy: Ru
     )
 
 
-def test_following_a_run_that_was_stopped_is_refused(project: Project, busy: RunDir) -> None:
+def test_following_a_run_that_was_stopped_is_refused(project: Project, busy: Run) -> None:
     project.run("stop", "busy")
     done = project.run("launch", "grpo_tiny", MODEL, "--after", "busy")
     assert done.returncode == 2

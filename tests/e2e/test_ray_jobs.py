@@ -15,7 +15,7 @@ import pytest
 from engine.base import jsonl
 from engine.run.history.train_log import read_steps
 from engine.run.processes import members
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from engine.supervise.follower import job_log
 from engine.supervise.ray_jobs import Cluster, read_job
@@ -45,7 +45,7 @@ def project(tiny_world: Project, trained_sft: dict[str, Any]) -> Project:
     return tiny_world
 
 
-def launched(project: Project, cluster: TwoNodes, name: str, steps: int) -> RunDir:
+def launched(project: Project, cluster: TwoNodes, name: str, steps: int) -> Run:
     done = project.run(
         "launch",
         "grpo_tiny",
@@ -61,11 +61,11 @@ def launched(project: Project, cluster: TwoNodes, name: str, steps: int) -> RunD
         env={**cluster.env, "OPENAI_API_KEY": SECRET},
     )
     assert done.returncode == 0, done.stderr
-    return RunDir(project.path / "runs" / name)
+    return Run(project.path / "runs" / name)
 
 
 @pytest.fixture(scope="module")
-def job(project: Project, cluster: TwoNodes) -> RunDir:
+def job(project: Project, cluster: TwoNodes) -> Run:
     """A run that reached its end on the cluster."""
     run = launched(project, cluster, "job", STEPS)
     wait_for(run, lambda: observed_state(run).has_ended)
@@ -74,7 +74,7 @@ def job(project: Project, cluster: TwoNodes) -> RunDir:
 
 @dataclass(frozen=True)
 class Stopped:
-    run: RunDir
+    run: Run
     answer: dict[str, Any]
 
 
@@ -96,14 +96,14 @@ def test_a_cluster_that_other_hosts_reach_is_refused_unless_that_is_meant(
     assert not (project.path / "runs" / "unasked").exists()
 
 
-def test_a_job_trains_on_the_cluster_to_its_last_step(job: RunDir) -> None:
+def test_a_job_trains_on_the_cluster_to_its_last_step(job: Run) -> None:
     state = observed_state(job)
     assert (state.state, state.step) == ("finished", STEPS), state
     assert [step.step for step in read_steps(job.train_log)] == list(range(1, STEPS + 1))
     assert job_status(job, 1) == "SUCCEEDED"
 
 
-def test_no_secret_is_sent_along(job: RunDir, cluster: TwoNodes) -> None:
+def test_no_secret_is_sent_along(job: Run, cluster: TwoNodes) -> None:
     record = read_job(job.attempt(1).path)
     assert record is not None
     known = subprocess.run(
@@ -114,11 +114,11 @@ def test_no_secret_is_sent_along(job: RunDir, cluster: TwoNodes) -> None:
     assert SECRET not in known.stdout + "".join(files)
 
 
-def test_the_console_holds_every_line_of_the_job_once(job: RunDir) -> None:
+def test_the_console_holds_every_line_of_the_job_once(job: Run) -> None:
     assert_every_line_once(job)
 
 
-def assert_every_line_once(run: RunDir) -> None:
+def assert_every_line_once(run: Run) -> None:
     for attempt in run.attempts():
         console = attempt.console.read_bytes().split(b"\n")
         printed = job_log(attempt.path).read_bytes().split(b"\n")
@@ -134,7 +134,7 @@ def test_a_stop_ends_the_job_and_leaves_the_cluster_alone(
     assert_stopped(stopped.run, cluster)
 
 
-def assert_stopped(run: RunDir, cluster: TwoNodes) -> None:
+def assert_stopped(run: Run, cluster: TwoNodes) -> None:
     assert job_status(run, 1) == "STOPPED"
     wait_for(run, lambda: not marked_pids(run))
     assert members(run) == []
@@ -168,14 +168,14 @@ def test_a_job_that_was_stopped_resumes_on_the_cluster_as_one_history(
     assert_every_line_once(run)
 
 
-def job_status(run: RunDir, attempt: int) -> str | None:
+def job_status(run: Run, attempt: int) -> str | None:
     job = read_job(run.attempt(attempt).path)
     assert job is not None
     result = job.cluster.job(job.submission_id)
     return result.status if result else None
 
 
-def marked_pids(run: RunDir) -> list[str]:
+def marked_pids(run: Run) -> list[str]:
     """Whatever carries the run's mark, on whosever behalf it runs."""
     mark = f"GRUBRICS_ATTEMPT_DIR={run.path.resolve()}/".encode()
     result = []
@@ -188,13 +188,11 @@ def marked_pids(run: RunDir) -> list[str]:
     return result
 
 
-def last_step(run: RunDir) -> int:
+def last_step(run: Run) -> int:
     return max((step.step for step in read_steps(run.train_log)), default=0)
 
 
-def wait_for(
-    run: RunDir, condition: Callable[[], bool], seconds: float = TRAINING_PATIENCE_S
-) -> None:
+def wait_for(run: Run, condition: Callable[[], bool], seconds: float = TRAINING_PATIENCE_S) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         state = observed_state(run)

@@ -11,7 +11,7 @@ from engine.base import jsonl
 from engine.run.checkpoints.find import check_checkpoint
 from engine.run.history.train_log import history, read_steps
 from engine.run.processes import members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state, recorded_state
 from tests.e2e.project import Project
 from tests.waiting import wait_for
@@ -30,7 +30,7 @@ def project(tiny_world: Project) -> Project:
     return tiny_world
 
 
-def launch(project: Project, name: str, *options: str) -> RunDir:
+def launch(project: Project, name: str, *options: str) -> Run:
     settings = [
         "data.train_file=few.jsonl",
         f"training.max_steps={STEPS}",
@@ -38,15 +38,15 @@ def launch(project: Project, name: str, *options: str) -> RunDir:
         f"training.output_dir=checkpoints/{name}",
     ]
     project.json("launch", "sft_tiny", *settings, "--name", name, *options)
-    return RunDir(project.path / "runs" / name)
+    return Run(project.path / "runs" / name)
 
 
-def losses(run: RunDir) -> list[tuple[int, float | None, float | None]]:
+def losses(run: Run) -> list[tuple[int, float | None, float | None]]:
     steps = history(read_steps(run.train_log))
     return [(s.step, s.metrics["train/loss"], s.metrics["train/grad_norm"]) for s in steps]
 
 
-def kill_everything(run: RunDir) -> None:
+def kill_everything(run: Run) -> None:
     """As when the machine loses its power: no process of the run gets to say a word."""
     state = recorded_state(run)
     assert state is not None and state.supervisor is not None
@@ -56,18 +56,18 @@ def kill_everything(run: RunDir) -> None:
     wait_for(lambda: not members(run))
 
 
-def trained(run: RunDir) -> int:
+def trained(run: Run) -> int:
     """The last step of the first attempt in verl's own file."""
     steps: list[int] = [line["step"] for line in jsonl.read(run.attempt(1).metrics)]
     return max(steps)
 
 
-def wait_for_step(run: RunDir, step: int) -> None:
+def wait_for_step(run: Run, step: int) -> None:
     wait_for(lambda: any(one.step == step for one in read_steps(run.train_log)))
 
 
 @pytest.fixture(scope="module")
-def killed(project: Project) -> RunDir:
+def killed(project: Project) -> Run:
     """Killed in the middle; a run that was faster than this test makes way for another one."""
     for number in range(5):
         run = launch(project, f"killed-{number}")
@@ -78,7 +78,7 @@ def killed(project: Project) -> RunDir:
     raise AssertionError("every run came to its end before it was killed")
 
 
-def test_another_configuration_gets_a_folder_of_its_own(project: Project, killed: RunDir) -> None:
+def test_another_configuration_gets_a_folder_of_its_own(project: Project, killed: Run) -> None:
     folder = f"training.output_dir=checkpoints/{killed.id}"
     done = project.run(
         "launch", "sft_tiny", "data.train_file=few.jsonl", folder, "--name", "other", "--dry-run"
@@ -89,7 +89,7 @@ def test_another_configuration_gets_a_folder_of_its_own(project: Project, killed
 
 @pytest.mark.row("H16")
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
-    project: Project, killed: RunDir
+    project: Project, killed: Run
 ) -> None:
     whole, run = launch(project, "whole", "--wait"), killed
     last = trained(run)
@@ -121,12 +121,12 @@ def last_save(step: int) -> int:
     return step // SAVE * SAVE
 
 
-def attempt_of(run: RunDir, step: int) -> int:
+def attempt_of(run: Run, step: int) -> int:
     (result,) = [one for one in history(read_steps(run.train_log)) if one.step == step]
     return result.attempt
 
 
-def assert_every_attempt_kept_its_own_metrics(run: RunDir) -> None:
+def assert_every_attempt_kept_its_own_metrics(run: Run) -> None:
     steps = [[line["step"] for line in jsonl.read(a.metrics)] for a in run.attempts()]
     assert steps[0][0] == 1
     assert steps[2] == list(range(EPOCH + 1, STEPS + 1))

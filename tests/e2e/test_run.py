@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from engine.run.processes import members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state, recorded_state
 from tests.e2e.project import Project
 from tests.waiting import ended, is_over, wait_for
@@ -43,13 +43,13 @@ def launched(project: Project, *arguments: str) -> Any:
     return json.loads(project.run("run", "--json", *arguments).stdout)
 
 
-def loop(project: Project, name: str, steps: int, *options: str, pause: float = 0.1) -> RunDir:
+def loop(project: Project, name: str, steps: int, *options: str, pause: float = 0.1) -> Run:
     script = LOOP.format(steps, pause)
     launched(project, "--name", name, *options, "--", "sh", "-c", script)
-    return RunDir(project.path / "runs" / name)
+    return Run(project.path / "runs" / name)
 
 
-def orphan_of(run: RunDir) -> psutil.Process:
+def orphan_of(run: Run) -> psutil.Process:
     """The process that the program left in a session of its own."""
     console = run.attempt(1).console
     wait_for(lambda: console.is_file() and console.read_text().strip())
@@ -78,7 +78,7 @@ def test_an_exit_code_is_a_failure_with_the_error_of_the_console(project: Projec
 
 def test_a_stop_ends_every_process_of_the_command(project: Project) -> None:
     launched(project, "--name", "two", "--", sys.executable, "-c", ORPHAN, "600")
-    orphan = orphan_of(RunDir(project.path / "runs" / "two"))
+    orphan = orphan_of(Run(project.path / "runs" / "two"))
     stopped = project.json("stop", "two")
     assert stopped["reason"] == "stopped by user before the first step"
     assert is_over(orphan)
@@ -86,7 +86,7 @@ def test_a_stop_ends_every_process_of_the_command(project: Project) -> None:
 
 def test_what_a_program_leaves_behind_is_ended_with_it(project: Project) -> None:
     launched(project, "--name", "left", "--", sys.executable, "-c", ORPHAN, "0.5")
-    run = RunDir(project.path / "runs" / "left")
+    run = Run(project.path / "runs" / "left")
     orphan = orphan_of(run)
     assert ended(run).state == "finished"
     assert is_over(orphan)
@@ -109,7 +109,7 @@ def test_a_killed_supervisor_leaves_a_lost_run_that_stop_ends_with_all_its_steps
 
 def test_a_killed_command_leaves_no_process(project: Project) -> None:
     launched(project, "--name", "killed", "--", sys.executable, "-c", ORPHAN, "600")
-    run = RunDir(project.path / "runs" / "killed")
+    run = Run(project.path / "runs" / "killed")
     orphan = orphan_of(run)
     state = recorded_state(run)
     assert state is not None and state.trainer is not None
@@ -121,7 +121,7 @@ def test_a_killed_command_leaves_no_process(project: Project) -> None:
 def test_a_killed_child_is_a_failure_if_the_command_says_so(project: Project) -> None:
     script = "sleep 600 & echo $!; wait $!"
     launched(project, "--name", "child", "--", "sh", "-c", script)
-    run = RunDir(project.path / "runs" / "child")
+    run = Run(project.path / "runs" / "child")
     orphan_of(run).kill()
     assert ended(run).state == "failed"
     assert observed_state(run).reason == "exit code 137 before the first step"
@@ -131,7 +131,7 @@ def test_the_guard_stops_a_command_on_a_finding(project: Project) -> None:
     script = "for i in $(seq 1 600); do echo step=$i loss=nan; sleep 0.1; done"
     options = ("--guard", "loss_nan", "--set", "guard.every_s=0.5")
     launched(project, "--name", "guarded", *options, "--", "sh", "-c", script)
-    state = ended(RunDir(project.path / "runs" / "guarded"))
+    state = ended(Run(project.path / "runs" / "guarded"))
     assert (state.reason or "").startswith("stopped by the guard at step ")
 
 
@@ -181,7 +181,7 @@ def test_a_secret_of_the_command_reaches_the_program_and_no_file_of_the_run(
     command = (sys.executable, "-c", check, "--api-key", secret)
     answer = launched(project, "--name", "keyed", "--wait", "--", *command)
     assert (answer["state"], answer["argv"][-1]) == ("finished", "…xxxx")
-    run = RunDir(project.path / "runs" / "keyed")
+    run = Run(project.path / "runs" / "keyed")
     printed = run.attempt(1).console.read_text().strip()
     assert printed == hashlib.sha256(secret.encode()).hexdigest()
     kept = [path for path in run.path.rglob("*") if path.is_file()]
@@ -199,7 +199,7 @@ def test_metrics_are_read_from_the_file_that_the_command_writes(project: Project
 def test_a_command_without_gpus_sees_none(project: Project) -> None:
     script = 'echo "[$CUDA_VISIBLE_DEVICES]"'
     launched(project, "--name", "cpu", "--wait", "--gpus", "0", "--", "sh", "-c", script)
-    assert RunDir(project.path / "runs" / "cpu").attempt(1).console.read_text() == "[]\n"
+    assert Run(project.path / "runs" / "cpu").attempt(1).console.read_text() == "[]\n"
 
 
 def test_a_command_is_run_again_in_its_folder_with_its_options_and_words_at_its_end(
@@ -219,7 +219,7 @@ def test_a_command_is_run_again_in_its_folder_with_its_options_and_words_at_its_
     )
     launched(project, *options, "--wait", "--", "sh", "-c", script, "sh")
     launched(project, "--from", "x", "--name", "y", "--wait", "--", "more")
-    again = RunDir(project.path / "runs" / "y")
+    again = Run(project.path / "runs" / "y")
     assert again.attempt(1).console.read_text() == f"{project.path / 'sub'}\nstep=1 x=2 more\n"
     manifest = again.read_manifest()
     assert (manifest.gpus, manifest.metrics) == (0, options[-1])
@@ -243,9 +243,9 @@ def test_a_command_that_cannot_be_run_again_is_refused_in_one_line(
 def test_a_damaged_manifest_is_one_line(project: Project) -> None:
     run = loop(project, "x", 1)
     ended(run)
-    raw = json.loads(run.manifest.read_text())
+    raw = json.loads(run.manifest_file.read_text())
     del raw["cwd"]
-    run.manifest.write_text(json.dumps(raw))
+    run.manifest_file.write_text(json.dumps(raw))
     done = project.run("run", "--from", "x", "--trust")
     assert done.returncode == 2
     assert done.stderr.endswith("the command or its folder is missing\n")

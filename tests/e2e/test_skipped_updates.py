@@ -11,7 +11,7 @@ import pytest
 from engine.base import jsonl
 from engine.run.history import metrics
 from engine.run.history.train_log import read_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.e2e.project import Project
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def write_rows(project: Project, name: str, poisoned: set[int]) -> Path:
     return path
 
 
-def launch_sft(project: Project, name: str, poisoned: set[int]) -> tuple[dict[str, Any], RunDir]:
+def launch_sft(project: Project, name: str, poisoned: set[int]) -> tuple[dict[str, Any], Run]:
     settings = (
         "model.path=poisoned",
         f"data.train_file={write_rows(project, f'{name}.jsonl', poisoned)}",
@@ -66,10 +66,10 @@ def launch_sft(project: Project, name: str, poisoned: set[int]) -> tuple[dict[st
         f"training.output_dir=checkpoints/{name}",
     )
     arguments = ("launch", "sft_tiny", *settings, "--name", name, "--wait")
-    return project.json(*arguments, expect=(0, 1)), RunDir(project.path / "runs" / name)
+    return project.json(*arguments, expect=(0, 1)), Run(project.path / "runs" / name)
 
 
-def skipped(run: RunDir) -> list[int]:
+def skipped(run: Run) -> list[int]:
     """The steps that the log of the run names, which are those of the metrics."""
     events = [e["step"] for e in jsonl.read(run.events) if e["event"] == "skipped_updates"]
     steps = [s.step for s in read_steps(run.train_log) if s.metrics.get(metrics.SKIPPED_SHARE)]
@@ -122,5 +122,5 @@ def test_grpo_fails_after_the_step_with_the_third_in_a_row(project: Project) -> 
     answer = project.json(*arguments, expect=(0, 1))
     assert answer["state"] == "failed"
     assert "SkippedUpdatesError: step 2: 4 updates in a row" in answer["reason"]
-    assert skipped(RunDir(project.path / "runs" / name)) == [1, 2]
+    assert skipped(Run(project.path / "runs" / name)) == [1, 2]
     assert "loss_nan.updates_skipped" in findings(project, name)

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from engine.run.processes import send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state, recorded_state
 from engine.supervise import slurm_jobs
 from engine.supervise.slurm_jobs import SlurmFollower, SlurmJob, read_job
@@ -49,12 +49,12 @@ def project(tmp_path: Path, cluster: Path) -> Iterator[Project]:
         made.run("stop", folder.name)
 
 
-def submitted(project: Project, name: str, script: str) -> RunDir:
+def submitted(project: Project, name: str, script: str) -> Run:
     done = project.run(
         "run", "--name", name, "--slurm", "partition=gpu", "--json", "--", "sh", "-c", script
     )
     assert done.returncode == 0, done.stderr
-    return RunDir(project.path / "runs" / name)
+    return Run(project.path / "runs" / name)
 
 
 def job_of(cluster: Path) -> psutil.Process:
@@ -179,7 +179,7 @@ def test_a_secret_of_the_command_is_in_no_file_of_the_run(project: Project) -> N
     command = ("sh", "-c", "echo ${#2}", "sh", "--api-key", secret)
     options = ("--name", "keyed", "--slurm", "time=1:00", "--wait", "--json")
     project.run("run", *options, "--", *command)
-    run = RunDir(project.path / "runs" / "keyed")
+    run = Run(project.path / "runs" / "keyed")
     assert "20\n" in run.attempt(1).console.read_text()
     kept = [path for path in run.path.rglob("*") if path.is_file()]
     assert not [path.name for path in kept if secret.encode() in path.read_bytes()]

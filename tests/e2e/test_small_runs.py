@@ -13,7 +13,7 @@ import pytest
 
 from engine.run.history.train_log import read_steps
 from engine.run.processes import send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from tests.e2e.project import Project
 from tests.waiting import wait_for
@@ -57,7 +57,7 @@ def test_a_checkpoint_is_as_large_as_was_estimated(
 def test_a_run_that_the_system_killed_passes_in_small(project: Project) -> None:
     """As the kernel does when memory is short: what was shrunk is to blame."""
     project.json("launch", "grpo_tiny", *_small("large")[:-1], "trainer.total_training_steps=50")
-    run = RunDir(project.path / "runs" / "large")
+    run = Run(project.path / "runs" / "large")
     wait_for(lambda: any(read_steps(run.train_log)), 180)
     trainer = observed_state(run).trainer
     assert trainer is not None and send(trainer, signal.SIGKILL)

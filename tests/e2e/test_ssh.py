@@ -15,7 +15,7 @@ import pytest
 
 from engine.run.history.train_log import read_steps
 from engine.run.processes import members
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from tests.e2e.project import Project
 from tests.e2e.sshd import Server, serving, why_not
@@ -42,10 +42,10 @@ def server(tiny_world: Project, tmp_path: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def run(tiny_world: Project) -> Iterator[RunDir]:
-    made = RunDir(tiny_world.path / "runs" / "remote")
+def run(tiny_world: Project) -> Iterator[Run]:
+    made = Run(tiny_world.path / "runs" / "remote")
     yield made
-    if made.manifest.exists():
+    if made.manifest_file.exists():
         tiny_world.run("stop", made.id)
 
 
@@ -54,7 +54,7 @@ def typed(project: Project, arguments: str) -> str:
     return f"cd {shlex.quote(str(project.path))} && {sys.executable} -m grubrics_tui {arguments}"
 
 
-def logged(run: RunDir) -> int:
+def logged(run: Run) -> int:
     return max((step.step for step in read_steps(run.train_log)), default=0)
 
 
@@ -76,7 +76,7 @@ def goes_on(process: psutil.Process) -> bool:
 
 
 def test_a_run_outlives_its_connection_and_a_later_login_stops_it(
-    tiny_world: Project, trained_sft: dict[str, Any], server: Server, run: RunDir
+    tiny_world: Project, trained_sft: dict[str, Any], server: Server, run: Run
 ) -> None:
     assert trained_sft["state"] == "finished", trained_sft
     first = server.login(typed(tiny_world, f"{LAUNCH} --name {run.id} --wait"), tiny_world.path)

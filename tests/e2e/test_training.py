@@ -28,7 +28,7 @@ from engine.run.history.sweep import read_sweep
 from engine.run.history.train_log import read_steps
 from engine.run.manifest import Setting, values_of
 from engine.run.processes import members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, recorded_state
 from engine.supervise import private_ray
 from grubrics_tui.drawing.console_text import console_text
@@ -84,23 +84,23 @@ def grpo(tiny_world: Project, trained_sft: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def run(tiny_world: Project, grpo: dict[str, Any]) -> RunDir:
+def run(tiny_world: Project, grpo: dict[str, Any]) -> Run:
     assert grpo["state"] == "finished", grpo
-    return RunDir(tiny_world.path / "runs" / "straight")
+    return Run(tiny_world.path / "runs" / "straight")
 
 
 @dataclass(frozen=True)
 class PowerCut:
     """A run that lost all its processes: its state then, and what ``reap`` left of it."""
 
-    run: RunDir
+    run: Run
     state: RunState
     left_running: bool
     left_of_ray: list[Path]
 
 
 @pytest.fixture(scope="module")
-def power_cut(tiny_world: Project, run: RunDir) -> PowerCut:
+def power_cut(tiny_world: Project, run: Run) -> PowerCut:
     killed = killed_run(tiny_world)
     state = observed_state(killed)
     tiny_world.json("reap", "--yes")
@@ -108,11 +108,11 @@ def power_cut(tiny_world: Project, run: RunDir) -> PowerCut:
     return PowerCut(killed, state, bool(members(killed)), [folder for folder in folders if folder])
 
 
-def killed_run(project: Project) -> RunDir:
+def killed_run(project: Project) -> Run:
     """A run killed in its course; one that ends first is replaced by another one."""
     for name in ("resumed", "resumed-2", "resumed-3"):
         project.json("launch", *arguments(name))
-        run = RunDir(project.path / "runs" / name)
+        run = Run(project.path / "runs" / name)
         wait_for_step(run, KILLED_AFTER)
         kill_everything(run)
         folder = project.path / str(run.read_manifest().checkpoint_dir)
@@ -121,13 +121,13 @@ def killed_run(project: Project) -> RunDir:
     raise AssertionError("every run came to its end before it was killed")
 
 
-def wait_for_step(run: RunDir, number: int) -> None:
+def wait_for_step(run: Run, number: int) -> None:
     wait_for(
         lambda: any(step.step == number for step in read_steps(run.train_log)), TRAINING_PATIENCE_S
     )
 
 
-def kill_everything(run: RunDir) -> None:
+def kill_everything(run: Run) -> None:
     """As when the machine stops: the supervisor first, so that it cannot write a verdict."""
     supervisor = recorded_state(run).supervisor  # type: ignore[union-attr]
     assert supervisor is not None
@@ -138,7 +138,7 @@ def kill_everything(run: RunDir) -> None:
 
 
 @pytest.fixture(scope="module")
-def resumed(tiny_world: Project, power_cut: PowerCut) -> RunDir:
+def resumed(tiny_world: Project, power_cut: PowerCut) -> Run:
     answer = tiny_world.json("resume", power_cut.run.id, "--wait", expect=(0, 1))
     assert (answer["from_step"], answer["state"]) == (2, "finished"), answer
     return power_cut.run
@@ -162,13 +162,13 @@ def test_grpo_reaches_its_last_step(grpo: dict[str, Any]) -> None:
     assert (grpo["state"], grpo["reason"]) == ("finished", None)
 
 
-def test_no_shell_executes_the_odd_names(tiny_world: Project, run: RunDir) -> None:
+def test_no_shell_executes_the_odd_names(tiny_world: Project, run: Run) -> None:
     assert tiny_world.path.name == ODD_FOLDER
     assert tiny_world.json("show", run.id)["step"] == STEPS
     assert files_of_executed_names(tiny_world.path.parent) == []
 
 
-def test_every_step_has_reward_judge_and_timing(tiny_world: Project, run: RunDir) -> None:
+def test_every_step_has_reward_judge_and_timing(tiny_world: Project, run: Run) -> None:
     names = ["reward/mean", "reward/std", "judge_api_latency_s", "semaphore_wait_s", "step_time"]
     series = tiny_world.json("metrics", run.id, *names)["series"]
     for name in names:
@@ -178,15 +178,13 @@ def test_every_step_has_reward_judge_and_timing(tiny_world: Project, run: RunDir
 
 
 @pytest.mark.row("V15", "A14")
-def test_validation_points_are_at_the_steps_asked_for(run: RunDir) -> None:
+def test_validation_points_are_at_the_steps_asked_for(run: Run) -> None:
     validated = [step.step for step in read_steps(run.train_log) if "val/reward" in step.metrics]
     assert validated == [4]  # trainer.test_freq=4, and none before the first step
 
 
 @pytest.mark.row("V27")
-def test_every_metric_of_a_dashboard_has_values_or_a_reason(
-    tiny_world: Project, run: RunDir
-) -> None:
+def test_every_metric_of_a_dashboard_has_values_or_a_reason(tiny_world: Project, run: Run) -> None:
     names = [
         *("train/policy_loss", "train/value_loss", "train/kl_loss", "train/reward"),
         *("train/advantage", "train/entropy", "train/learning_rate", "train/global_step"),
@@ -200,7 +198,7 @@ def test_every_metric_of_a_dashboard_has_values_or_a_reason(
         assert [step for step, _ in points] == list(range(1, STEPS + 1))
 
 
-def test_there_is_one_reward_record_per_rollout(run: RunDir) -> None:
+def test_there_is_one_reward_record_per_rollout(run: Run) -> None:
     config = run.read_config()
     batch = config["data.train_batch_size"].value
     rollouts = batch * config["actor_rollout_ref.rollout.n"].value
@@ -211,7 +209,7 @@ def test_there_is_one_reward_record_per_rollout(run: RunDir) -> None:
         assert len({r["group"] for r in mine}) == batch
 
 
-def test_the_logged_reward_is_the_one_that_verl_trained_on(run: RunDir) -> None:
+def test_the_logged_reward_is_the_one_that_verl_trained_on(run: Run) -> None:
     ours = {record["step"]: record["metrics"] for record in jsonl.read(run.train_log)}
     theirs = {record["step"]: record["data"] for record in jsonl.read(run.attempt(1).metrics)}
     for step in range(1, STEPS + 1):
@@ -221,7 +219,7 @@ def test_the_logged_reward_is_the_one_that_verl_trained_on(run: RunDir) -> None:
 
 
 @pytest.mark.row("G47", "G58")
-def test_the_trainers_loggers_have_the_rewards_and_the_judges_times(run: RunDir) -> None:
+def test_the_trainers_loggers_have_the_rewards_and_the_judges_times(run: Run) -> None:
     ours = {record["step"]: record["metrics"] for record in jsonl.read(run.train_log)}
     theirs = {record["step"]: record["data"] for record in jsonl.read(run.attempt(1).metrics)}
     for step in range(1, STEPS + 1):
@@ -233,26 +231,26 @@ def test_the_trainers_loggers_have_the_rewards_and_the_judges_times(run: RunDir)
     assert run.attempt(1).console.read_text().count("timing/semaphore_wait_s:") == STEPS
 
 
-def test_prompts_are_real_conversations(run: RunDir) -> None:
+def test_prompts_are_real_conversations(run: Run) -> None:
     for record in jsonl.read(run.attempt(1).metrics):
         if record["step"] >= 1:
             assert record["data"]["prompt_length/min"] > 20
 
 
 @pytest.mark.row("H12")
-def test_the_manifest_was_written_before_the_first_step(run: RunDir) -> None:
+def test_the_manifest_was_written_before_the_first_step(run: Run) -> None:
     first = next(iter(jsonl.read(run.train_log)))
-    assert run.manifest.stat().st_mtime < first["t"]
+    assert run.manifest_file.stat().st_mtime < first["t"]
 
 
-def test_the_manifest_records_the_overrides(run: RunDir) -> None:
+def test_the_manifest_records_the_overrides(run: Run) -> None:
     manifest = run.read_full_manifest()
     assert manifest.config["grubrics.description"] == Setting(ODD_TEXT, "cli")
     assert manifest.config["trainer.total_training_steps"] == Setting(STEPS, "cli")
     assert all(facts.sha256 for facts in manifest.data.values())
 
 
-def test_the_manifest_is_the_configuration_that_verl_printed(run: RunDir) -> None:
+def test_the_manifest_is_the_configuration_that_verl_printed(run: Run) -> None:
     printed = printed_config(run.attempt(1).console)
     assert values_of(run.read_config()) == printed
 
@@ -271,12 +269,12 @@ def printed_config(console: Path) -> dict[str, Any]:
     raise AssertionError("the console ends inside the configuration")
 
 
-def test_no_process_remains(tiny_world: Project, run: RunDir) -> None:
+def test_no_process_remains(tiny_world: Project, run: Run) -> None:
     assert members(run) == []
     assert tiny_world.json("show", run.id)["pids"] == []
 
 
-def test_the_log_entry_is_written_from_the_files(tiny_world: Project, run: RunDir) -> None:
+def test_the_log_entry_is_written_from_the_files(tiny_world: Project, run: Run) -> None:
     answer = tiny_world.json("entry", run.id, "--append", "--question", "Does it run?")
     text = (tiny_world.path / "docs/experiment-log.md").read_text()
     assert f"### [{answer['id']}]" in text
@@ -293,12 +291,12 @@ def test_after_a_power_cut_the_run_is_lost(power_cut: PowerCut) -> None:
     assert power_cut.left_of_ray == []
 
 
-def metrics(run: RunDir) -> dict[int, dict[str, float | None]]:
+def metrics(run: Run) -> dict[int, dict[str, float | None]]:
     """What counts of each step: the last attempt that did it."""
     return {step.step: dict(step.metrics) for step in read_steps(run.train_log)}
 
 
-def rollouts(run: RunDir, step: int) -> list[tuple[str, str, float]]:
+def rollouts(run: Run, step: int) -> list[tuple[str, str, float]]:
     """Prompt, completion and reward of each; verl dumps them in the order of their random ids."""
     last = max(
         (attempt.rollouts / f"{step}.jsonl" for attempt in run.attempts()),
@@ -307,7 +305,7 @@ def rollouts(run: RunDir, step: int) -> list[tuple[str, str, float]]:
     return sorted((line["input"], line["output"], line["score"]) for line in jsonl.read(last))
 
 
-def test_the_rollouts_are_the_same(run: RunDir, resumed: RunDir) -> None:
+def test_the_rollouts_are_the_same(run: Run, resumed: Run) -> None:
     for step in range(1, STEPS + 1):
         assert rollouts(resumed, step) == rollouts(run, step), f"step {step}"
 
@@ -325,23 +323,23 @@ def test_the_rollouts_are_the_same(run: RunDir, resumed: RunDir) -> None:
         "response_length/mean",
     ],
 )
-def test_the_numbers_are_the_same_bit_by_bit(run: RunDir, resumed: RunDir, name: str) -> None:
+def test_the_numbers_are_the_same_bit_by_bit(run: Run, resumed: Run, name: str) -> None:
     expected = {step: values[name] for step, values in metrics(run).items()}
     assert sorted(expected) == list(range(1, STEPS + 1))
     assert {step: values[name] for step, values in metrics(resumed).items()} == expected
 
 
-def test_validation_is_the_same(run: RunDir, resumed: RunDir) -> None:
+def test_validation_is_the_same(run: Run, resumed: Run) -> None:
     assert metrics(resumed)[4]["val/reward"] == metrics(run)[4]["val/reward"]
 
 
-def test_the_repeated_step_is_marked(resumed: RunDir) -> None:
+def test_the_repeated_step_is_marked(resumed: Run) -> None:
     lines = [json.loads(line) for line in resumed.train_log.read_text().splitlines()]
     redone = [(line["step"], line["attempt"]) for line in lines if line.get("redone")]
     assert (KILLED_AFTER, 2) in redone
 
 
-def test_no_attempt_leaves_a_folder_of_ray(run: RunDir, resumed: RunDir) -> None:
+def test_no_attempt_leaves_a_folder_of_ray(run: Run, resumed: Run) -> None:
     assert "Traceback" not in run.attempt(1).console.read_text(errors="replace")
     for attempt in (*run.attempts(), *resumed.attempts()):
         recorded = (attempt.path / private_ray.RECORD).read_text().strip()
@@ -389,8 +387,8 @@ def test_ctrl_c_stops_the_run_and_leaves_nothing(
     rest = foreground.stdout.read()
     assert foreground.wait(PATIENCE_S) == 1
     assert "stopped by user at step" in rest
-    run = RunDir(tiny_world.path / "runs" / "interrupted")
-    state = json.loads(run.state.read_text())
+    run = Run(tiny_world.path / "runs" / "interrupted")
+    state = json.loads(run.state_file.read_text())
     assert state["reason"].startswith("stopped by user")
     assert members(run) == []
 
@@ -409,7 +407,7 @@ def test_a_killed_run_is_resumed_as_one_history(
         "--name",
         "killed-driver",
     )
-    run = RunDir(tiny_world.path / "runs" / "killed-driver")
+    run = Run(tiny_world.path / "runs" / "killed-driver")
     wait_for_step(run, 2)
     trainer = recorded_state(run).trainer  # type: ignore[union-attr]
     assert trainer is not None
@@ -427,9 +425,7 @@ def test_a_killed_run_is_resumed_as_one_history(
 
 @pytest.mark.thorough
 @pytest.mark.row("H26")
-def test_a_sweep_measures_every_checkpoint_as_validation_did(
-    tiny_world: Project, run: RunDir
-) -> None:
+def test_a_sweep_measures_every_checkpoint_as_validation_did(tiny_world: Project, run: Run) -> None:
     answer = tiny_world.json("sweep", run.id, "--follow")
     means = {r["target"]: r["mean"] for r in answer["results"] if r["metric"] == "reward"}
     assert list(means) == [f"{run.id}:{step}" for step in (0, 2, STEPS)]
@@ -445,7 +441,7 @@ def test_a_sweep_measures_every_checkpoint_as_validation_did(
     "command", [line for line in guide_commands(*MEASURING) if "RUN" in line], ids=" ".join
 )
 def test_the_commands_of_the_guide_measure_a_run(
-    tiny_world: Project, run: RunDir, command: list[str]
+    tiny_world: Project, run: Run, command: list[str]
 ) -> None:
     """As they are written; RUN is the undisturbed run."""
     result = tiny_world.run(*(run.id if word == "RUN" else word for word in command))

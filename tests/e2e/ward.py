@@ -17,7 +17,7 @@ from engine.launch.launcher import launch, plan
 from engine.launch.rerun import check_rerun, launch_rerun
 from engine.run.finding import Finding, Fix
 from engine.run.history.train_log import read_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 from tests.e2e.moody_judge import MoodyJudge
 from tests.e2e.project import Project
@@ -27,7 +27,7 @@ _LOOK_S = 0.25
 _PATIENCE_S = 240.0
 _OFFERED_S = 120.0
 
-Strike = Callable[[RunDir], float]
+Strike = Callable[[Run], float]
 """Harms a run that trains; returns when, in Unix seconds."""
 
 
@@ -56,16 +56,16 @@ class Ward:
     project: Project
     judge: MoodyJudge
 
-    def launch(self, name: str, config: str, overrides: Sequence[str]) -> RunDir:
+    def launch(self, name: str, config: str, overrides: Sequence[str]) -> Run:
         """Past the preflight checks, as a run is whose files or ports change after its checks."""
         planned = plan(load_config(config, overrides, os.environ), name, self.project.path / "runs")
         return launch(planned)
 
-    def launch_checked(self, name: str, config: str, overrides: Sequence[str]) -> RunDir:
+    def launch_checked(self, name: str, config: str, overrides: Sequence[str]) -> Run:
         self.project.json("launch", config, *overrides, "--name", name)
-        return RunDir(self.project.path / "runs" / name)
+        return Run(self.project.path / "runs" / name)
 
-    def watch(self, run: RunDir, strike: Strike | None = None) -> Named:
+    def watch(self, run: Run, strike: Strike | None = None) -> Named:
         """Follow ``run`` until something is alarming; ``strike`` harms it once it trains."""
         follower, deadline = RunFollower(run), time.monotonic() + _PATIENCE_S
         struck: float | None = None
@@ -79,7 +79,7 @@ class Ward:
             time.sleep(_LOOK_S)
         raise AssertionError(f"nothing was named: {observed_state(run)}")
 
-    def offered(self, run: RunDir, words: str) -> Fix:
+    def offered(self, run: Run, words: str) -> Fix:
         """The fix of the run's first finding with these words in its title, once it is there:
         the first line of trouble says less than the records a moment later."""
 
@@ -90,16 +90,16 @@ class Ward:
         wait_for(fitting, seconds=_OFFERED_S)
         return fitting()[0]
 
-    def fixed(self, run: RunDir, fix: Fix) -> RunDir:
+    def fixed(self, run: Run, fix: Fix) -> Run:
         """The run's child with the fix applied."""
         assert fix.is_launchable, fix
         return launch_rerun(check_rerun(run, fix.changes))
 
-    def stop(self, run: RunDir) -> None:
+    def stop(self, run: Run) -> None:
         self.project.run("stop", run.id)
 
 
-def _named(run: RunDir, state: RunState, finding: Finding, struck: float | None) -> Named:
+def _named(run: Run, state: RunState, finding: Finding, struck: float | None) -> Named:
     onset = _onset(run, finding) if struck is None else struck
     seconds = 0.0 if onset is None else max(0.0, time.time() - onset)
     begin = finding.onset_step
@@ -107,7 +107,7 @@ def _named(run: RunDir, state: RunState, finding: Finding, struck: float | None)
     return Named(finding, seconds, steps, not state.has_ended)
 
 
-def _onset(run: RunDir, finding: Finding) -> float | None:
+def _onset(run: Run, finding: Finding) -> float | None:
     """Unix seconds: the first failed rollout, the step of the onset, or the end of the run."""
     attempt = run.attempts()[-1]
     failed = [one["t"] - one["duration_s"] for one in _records(attempt.reward) if one.get("error")]
@@ -120,12 +120,12 @@ def _records(path: Path) -> list[dict[str, Any]]:
     return list(jsonl.read(path)) if path.is_file() else []
 
 
-def alerts(run: RunDir) -> list[Finding]:
+def alerts(run: Run) -> list[Finding]:
     """What a finished file says: nothing of a healthy run."""
     return [finding for finding in diagnose_run(run) if finding.severity.is_alert]
 
 
-def recovered(run: RunDir) -> None:
+def recovered(run: Run) -> None:
     """The run reaches its last step, and nothing is wrong with it."""
     state = ended(run)
     total = run.read_manifest().total_steps

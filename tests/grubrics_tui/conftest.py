@@ -11,7 +11,7 @@ from engine.base import files
 from engine.config.frozen import pinned_config
 from engine.launch import launcher
 from engine.launch.launcher import manifest, plan
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import main
@@ -66,11 +66,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 @pytest.fixture
-def fixable(project: Project, runs: Path) -> RunDir:
+def fixable(project: Project, runs: Path) -> Run:
     contents = manifest(plan(project.config(), "grpo-fail", runs))
     sample = SampleRun.create(runs, "grpo-fail")
     sample.run.write_manifest(contents)
-    files.write_atomic(sample.run.config, pinned_config(contents.config))
+    files.write_atomic(sample.run.config_file, pinned_config(contents.config))
     vouch(sample.run)
     sample.grow(5)
     sample.print(OOM)

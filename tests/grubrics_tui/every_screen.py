@@ -26,7 +26,7 @@ from engine.config.steps import step_plan
 from engine.launch.launcher import plan
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.finding import Change, Fix
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import Case, vouch
 from grubrics_tui.screens.ablation.guide import ChooseKnob, GuideScreen
 from grubrics_tui.screens.ablation.screen import AblationScreen
@@ -135,7 +135,7 @@ async def settled(driver: Driver, looks: int = 5) -> str:
     return seen[-1]
 
 
-async def _live(driver: Driver, run: RunDir, *texts: str) -> None:
+async def _live(driver: Driver, run: Run, *texts: str) -> None:
     """The app may show this run already: its screen is another one than the one asked for."""
     before = driver.app.screen
     driver.app.post_message(OpenRun(run))
@@ -212,7 +212,7 @@ async def confirm_resume_refused(driver: Driver, world: World) -> None:
     await arrive(driver, Confirm, "cannot be resumed")
 
 
-def save_checkpoint(run: RunDir, step: int) -> None:
+def save_checkpoint(run: Run, step: int) -> None:
     """A complete checkpoint of the run, in a folder of its own."""
     folder = run.path.parent / "saved"
     change_manifest(run, checkpoint_dir=folder.name)
@@ -349,7 +349,7 @@ async def compare(driver: Driver, world: World) -> None:
     marks = ComparisonMarks()
     for run in chosen:
         marks.toggle(run.id)
-    driver.app.post_message(OpenCompare([RunDir(run.path) for run in chosen], marks))
+    driver.app.post_message(OpenCompare([Run(run.path) for run in chosen], marks))
     await arrive(driver, CompareScreen, "reward/mean", "each run at its last step")
 
 

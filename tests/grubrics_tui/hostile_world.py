@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from engine.base import jsonl
 from engine.checks.check import Check
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from tests.engine.run.history.rollout_files import record, row, write_dump, write_records
 from tests.grubrics_tui.world import NOW, World, make_world
@@ -54,17 +54,17 @@ def make_hostile_world() -> World:
     )
 
 
-def _elsewhere(run: RunDir, place: str) -> RunDir:
+def _elsewhere(run: Run, place: str) -> Run:
     path = Path(place) / FOLDER
     path.parent.mkdir()
     path.symlink_to(run.path.resolve())
-    return RunDir(path)
+    return Run(path)
 
 
-def _spoil(run: RunDir, *long: bytes) -> None:
-    state = json.loads(run.state.read_text())
+def _spoil(run: Run, *long: bytes) -> None:
+    state = json.loads(run.state_file.read_text())
     told = {"reason": ALL, "signal": ALL} if state["ended"] else {"waiting_for": ALL}
-    jsonl.write_json(run.state, {**state, **told, "host": ALL})
+    jsonl.write_json(run.state_file, {**state, **told, "host": ALL})
     _spoil_manifest(run)
     for n, name in enumerate((*HOSTILE.values(), ALL, LONE_SURROGATE)):
         _log(run, 1 + n % 5, {name: 0.5, f"val-core/{name}/reward/mean@1": 0.25})
@@ -78,18 +78,18 @@ def _spoil(run: RunDir, *long: bytes) -> None:
         jsonl.append(run.events, {"v": 1, "t": NOW, "event": event, "step": 5, "message": ALL})
     gpu = {"index": 0, "name": ALL, "util": 50, "mem_used": 1, "mem_total": 2}
     jsonl.append(run.attempt(1).system, {"v": 1, "t": NOW, "gpus": [gpu]})
-    jsonl.write_json(run.notes, {"v": 1, "tags": ["ok", ALL], "text": f"{MARKUP}\n{ALL}"})
+    jsonl.write_json(run.notes_file, {"v": 1, "tags": ["ok", ALL], "text": f"{MARKUP}\n{ALL}"})
     vouch(run)
 
 
-def _log(run: RunDir, step: int, metrics: dict[str, float]) -> None:
+def _log(run: Run, step: int, metrics: dict[str, float]) -> None:
     line = {"v": 1, "step": step, "attempt": 1, "t": NOW, "metrics": metrics}
     with run.train_log.open("a") as log:
         log.write(json.dumps(line) + "\n")
 
 
-def _spoil_manifest(run: RunDir) -> None:
-    manifest: dict[str, Any] = json.loads(run.manifest.read_text())
+def _spoil_manifest(run: Run) -> None:
+    manifest: dict[str, Any] = json.loads(run.manifest_file.read_text())
     entry = {"value": f"{run.id} {ALL}", "origin": ALL}
     config = {**manifest["config"], "trainer.experiment_name": entry, f"algorithm.{ALL}": entry}
     texts = dict.fromkeys(
@@ -98,7 +98,7 @@ def _spoil_manifest(run: RunDir) -> None:
     change = {"key": ALL, "before": ALL, "after": ALL, "origin": ALL}
     environment = {"variables": {ALL: f"{run.id}{ALL}"}, "packages": {ALL: f"{run.id}{ALL}"}}
     jsonl.write_json(
-        run.manifest,
+        run.manifest_file,
         {
             **manifest,
             **texts,
@@ -111,7 +111,7 @@ def _spoil_manifest(run: RunDir) -> None:
     )
 
 
-def _spoil_rollouts(run: RunDir) -> None:
+def _spoil_rollouts(run: Run) -> None:
     attempt = run.attempt(1).path
     group = f"0 {LINE}"
     error = {"kind": ALL, "message": ALL}

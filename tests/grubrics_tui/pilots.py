@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 from engine.checks.check import Check
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.app.app import GrubricsApp
 from grubrics_tui.cli import app as command_line
 from grubrics_tui.screens.preflight.screen import PreflightScreen
@@ -84,14 +84,14 @@ def _draw_if_asked(
     return None
 
 
-def _active_run(runs: Path) -> RunDir | None:
+def _active_run(runs: Path) -> Run | None:
     """The newest active run, queued ones last."""
     try:
         active = [run for run in list_runs(runs) if not run.state.has_ended]
     except OSError:
         return None
     active.sort(key=lambda run: run.state.state == "queued")
-    return RunDir(runs / active[0].id) if active else None
+    return Run(runs / active[0].id) if active else None
 
 
 class Driver:

@@ -17,7 +17,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, StateName, write_state
 from engine.run.trust import vouch
 from tests.manifests import change_manifest
@@ -53,7 +53,7 @@ def verl_line(step: int, gradient: float) -> bytes:
 class SampleRun:
     """One run directory that grows step by step; the writing process plays its supervisor."""
 
-    run: RunDir
+    run: Run
     kind: str = "grpo"
     total: int = 40
     gpus: int = 0
@@ -73,7 +73,7 @@ class SampleRun:
         started: float | None = None,
     ) -> SampleRun:
         """``started`` is in Unix seconds; without it the run began ten minutes ago."""
-        sample = cls(RunDir(root / name), kind, total, gpus)
+        sample = cls(Run(root / name), kind, total, gpus)
         sample.started = sample.started if started is None else started
         sample.run.attempt(1).path.mkdir(parents=True)
         checkpoint = "training.output_dir" if kind == "sft" else "trainer.default_local_dir"
@@ -95,7 +95,7 @@ class SampleRun:
             "changes": [],
             "attempts": [{"number": 1, "started": sample.started, "argv": argv}],
         }
-        jsonl.write_json(sample.run.manifest, manifest)
+        jsonl.write_json(sample.run.manifest_file, manifest)
         vouch(sample.run)
         sample.say("starting")
         return sample

@@ -15,7 +15,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.checks.check import Check, fail, ok, skip, warn
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.model import machine
 from grubrics_tui.model.machine import Machine
 from tests.engine.run.history.rollout_files import record, row, write_dump, write_records
@@ -51,9 +51,9 @@ ANSWERS = (
 class World:
     """``night`` goes on, ``day`` failed and left rollouts, ``warmup`` is SFT and finished."""
 
-    night: RunDir
-    day: RunDir
-    warmup: RunDir
+    night: Run
+    day: Run
+    warmup: Run
     config: str = "small"
     overrides: tuple[str, ...] = ("training.max_steps=9",)
     checks: tuple[Check, ...] = CHECKS
@@ -107,7 +107,7 @@ def make_world() -> World:
     day.say("failed", exit_code=1, reason="exit code 1 at step 9 of 40: OutOfMemoryError")
     warmup = _run("sft-warmup", started=80_000, steps=60, kind="sft", total=60)
     warmup.say("finished", ended=warmup.started + 60 * 14)
-    jsonl.write_json(warmup.run.notes, {"v": 1, "tags": ["baseline"], "text": "the first one"})
+    jsonl.write_json(warmup.run.notes_file, {"v": 1, "tags": ["baseline"], "text": "the first one"})
     return World(night.run, day.run, warmup.run)
 
 
@@ -119,7 +119,7 @@ def _run(
     return sample
 
 
-def _answer(run: RunDir) -> None:
+def _answer(run: Run) -> None:
     """Two groups of answers at steps 8 and 9, the second one without a spread."""
     attempt = run.attempt(1).path
     for step in (8, 9):

@@ -21,7 +21,7 @@ from engine.run.host.environment import gpus
 from engine.run.kinds import ByKind
 from engine.run.manifest import FullManifest, Manifest
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 _LOOKED_AT = 50
 """Newest runs that are opened; an older one says little about today's machine."""
@@ -85,7 +85,7 @@ def step_times(config: Config, runs: Path) -> StepTimes | None:
         same = manifest.fingerprint == fingerprint
         if not (same or _agree(config, manifest, size)) or _cards(manifest) != cards:
             continue
-        found = _times(info, RunDir(runs / info.id), same)
+        found = _times(info, Run(runs / info.id), same)
         if found is not None and same:
             return found
         similar = similar or found
@@ -100,7 +100,7 @@ def judge_times(config: Config, runs: Path) -> JudgeTimes | None:
         same = manifest.fingerprint == fingerprint
         if not _agree(config, manifest, _JUDGE) or (similar is not None and not same):
             continue
-        found = _judge(info.id, list(read_steps(RunDir(runs / info.id).train_log)))
+        found = _judge(info.id, list(read_steps(Run(runs / info.id).train_log)))
         if found is not None and same:
             return found
         similar = similar or found
@@ -110,7 +110,7 @@ def judge_times(config: Config, runs: Path) -> JudgeTimes | None:
 def _earlier(config: Config, runs: Path) -> Iterator[tuple[RunInfo, FullManifest]]:
     alike = (info for info in list_runs(runs) if info.kind == config.kind.name)
     for info in islice(alike, _LOOKED_AT):
-        yield info, RunDir(runs / info.id).read_full_manifest()
+        yield info, Run(runs / info.id).read_full_manifest()
 
 
 def _agree(config: Config, manifest: FullManifest, keys: tuple[str, ...]) -> bool:
@@ -122,7 +122,7 @@ def _cards(manifest: Manifest) -> list[str]:
     return [str(gpu.get("name")) for gpu in found if isinstance(gpu, dict)]
 
 
-def _times(info: RunInfo, run: RunDir, same: bool) -> StepTimes | None:
+def _times(info: RunInfo, run: Run, same: bool) -> StepTimes | None:
     steps = history(read_steps(run.train_log))
     known = [(step, value) for step in steps if (value := step.metrics.get(metrics.STEP_TIME))]
     known = known or _between_lines(steps)

@@ -34,7 +34,7 @@ from engine.run.figures import read_machine_use
 from engine.run.history import metrics
 from engine.run.history.columns import Columns
 from engine.run.host.environment import gpus
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 OTHER = 128 * 1024
 """Random state, schedule, place in the data, configuration and torch's own headers."""
@@ -237,7 +237,7 @@ class Measured:
         return {**vars(self), "error": self.error}
 
 
-def measured_of(run: RunDir, estimate: Estimate) -> list[Measured]:
+def measured_of(run: Run, estimate: Estimate) -> list[Measured]:
     """What the files of a run say about the quantities that were estimated; empty before a step."""
     columns = Columns.read(run.train_log, {_RESERVED, metrics.JUDGE_CALLS})
     if not columns.names:
@@ -275,7 +275,7 @@ def _host(estimate: Estimate, peak: int | None) -> Iterator[Measured]:
     yield Measured("host memory", "bytes", expected, peak, note, is_partial)
 
 
-def _checkpoint(run: RunDir, estimate: Estimate) -> Iterator[Measured]:
+def _checkpoint(run: Run, estimate: Estimate) -> Iterator[Measured]:
     saved = check_checkpoint(run)
     if not saved.complete or saved.path is None or estimate.sizes is None:
         return

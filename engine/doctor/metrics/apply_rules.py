@@ -17,10 +17,10 @@ import numpy as np
 
 from engine.doctor import rule_plugins
 from engine.doctor.metrics import rules
+from engine.doctor.metrics.logged_run import LoggedRun
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.metrics.rules.divergence import explain_by_rate
 from engine.doctor.metrics.rules.nan import has_no_loss
-from engine.doctor.metrics.run import Run
 from engine.run.finding import Finding, Severity
 from engine.run.finding_kind import Rule
 from engine.run.history.columns import Columns
@@ -47,7 +47,7 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     context = replace(
         context or MetricContext(), logs_kl=bool(np.nan_to_num(columns.get(_KL).values).any())
     )
-    run = Run(columns, context, last_beginning(columns))
+    run = LoggedRun(columns, context, last_beginning(columns))
     findings = [finding for rule in own_rules() for finding in rule.check(run)]
     if not context.config:  # The values of a config have their own rules.
         findings += explain_by_rate(run, findings)
@@ -58,7 +58,7 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     return [*described, *_of_earlier(columns.earlier, run.context)]
 
 
-def _grade(run: Run, finding: Finding) -> Finding:
+def _grade(run: LoggedRun, finding: Finding) -> Finding:
     """Lower the severity of a finding in a short log, and say on how few steps it rests.
 
     In a log that does not number its steps, an error is only a warning: another training may begin
@@ -98,7 +98,7 @@ def _of_earlier(earlier: Columns | None, context: MetricContext) -> Iterator[Fin
 
 
 @cache
-def own_rules() -> tuple[Rule[Run], ...]:
+def own_rules() -> tuple[Rule[LoggedRun], ...]:
     """Return the rule of each module of the folder."""
     names = sorted(module.name for module in pkgutil.iter_modules(rules.__path__))
     modules = (importlib.import_module(f"{rules.__name__}.{name}") for name in names)
@@ -123,7 +123,7 @@ def last_beginning(columns: Columns) -> float:
     return max(begins)
 
 
-def _describe_steps(run: Run, findings: Iterable[Finding]) -> list[Finding]:
+def _describe_steps(run: LoggedRun, findings: Iterable[Finding]) -> list[Finding]:
     """Say that a finding is about the last training, and call unnumbered steps records."""
     described = list(findings)
     if np.isfinite(run.begin) or run.columns.earlier is not None:
@@ -132,7 +132,7 @@ def _describe_steps(run: Run, findings: Iterable[Finding]) -> list[Finding]:
     return [_in_records(finding) for finding in described] if _is_counted(run) else described
 
 
-def _is_counted(run: Run) -> bool:
+def _is_counted(run: LoggedRun) -> bool:
     """Return whether steps are only record numbers; a trainer may log every tenth step.
 
     HF's dicts have an epoch and no step; a progress bar beside them shows the step and the total.

@@ -13,7 +13,7 @@ import numpy as np
 
 from engine.base.quantities import format_seconds
 from engine.checks.estimate.judge import allowed, in_flight, pace
-from engine.doctor.metrics.run import Run, Series, figure, percent
+from engine.doctor.metrics.logged_run import LoggedRun, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level
 from engine.run import fixes
 from engine.run.finding import Change, Fix
@@ -27,7 +27,7 @@ _LIMIT = "judge.max_concurrent"
 _STEPS = 3
 
 
-def waiting_for_rewards(run: Run) -> Series:
+def waiting_for_rewards(run: LoggedRun) -> Series:
     """Return the seconds of a step in which only rewards are computed.
 
     If the log has only the time from the first to the last reward, generation may overlap with it:
@@ -44,19 +44,19 @@ def waiting_for_rewards(run: Run) -> Series:
     return Series(total.name, total.steps, np.minimum(total.values, bound))
 
 
-def newest(run: Run, name: str) -> float | None:
+def newest(run: LoggedRun, name: str) -> float | None:
     """Return the current value of a metric."""
     values = run.series(name).values
     return late_level(values, NEWEST) if values.size else None
 
 
-def measured_fixes(run: Run, finding_kind: FindingKind) -> tuple[Fix, ...]:
+def measured_fixes(run: LoggedRun, finding_kind: FindingKind) -> tuple[Fix, ...]:
     """Return the fixes of a finding; that of the judge's concurrency says what the run needs."""
     offered = finding_kind.fixes(run.case())
     return tuple(_more_calls(run) if fix == _MORE_CALLS else fix for fix in offered)
 
 
-def _more_calls(run: Run) -> Fix:
+def _more_calls(run: LoggedRun) -> Fix:
     """Propose the concurrency that the run needs; advice if its metrics or limit are unknown."""
     load, limit = _read_load(run), run.context.get(_LIMIT)
     if load is None or not isinstance(limit, int) or limit < 1:
@@ -91,7 +91,7 @@ class _Load:
     refused: float
 
 
-def _read_load(run: Run) -> _Load | None:
+def _read_load(run: LoggedRun) -> _Load | None:
     calls = newest(run, metrics.JUDGE_CALLS) or run.context.rollouts_per_step
     latency = newest(run, metrics.JUDGE_LATENCY)
     if not calls or not latency:

@@ -10,8 +10,8 @@ from engine.run.checkpoints.find import list_checkpoints
 from engine.run.history.columns import Columns
 from engine.run.kinds import find_kind
 from engine.run.manifest import Manifest
+from engine.run.run import Run
 from engine.run.run_context import MetricContext, Start
-from engine.run.rundir import RunDir
 from engine.run.state import RunState
 
 _TRAINED = ("actor/lr", "train/lr", "actor/pg_loss", "train/loss")
@@ -20,7 +20,7 @@ _CHARS_A_TOKEN = 12
 """More than any tokenizer's mean over a text; single tokens may be longer."""
 
 
-def read_context(run: RunDir, state: RunState, columns: Columns) -> MetricContext:
+def read_context(run: Run, state: RunState, columns: Columns) -> MetricContext:
     """Return the context of a run of this project; nearly empty without a manifest."""
     manifest = run.read_full_manifest()
     config = manifest.values

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from engine.doctor.metrics.run import percent
+from engine.doctor.metrics.logged_run import percent
 from engine.doctor.rewards.failure_kinds import FAILURES, failure_kind, fixes_of
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.run.finding import Evidence, Finding, Severity

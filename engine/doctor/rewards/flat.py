@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.quantities import format_number
-from engine.doctor.metrics.run import percent
+from engine.doctor.metrics.logged_run import percent
 from engine.doctor.rewards.rollout_record import Rollout
 from engine.doctor.rewards.step_counts import RewardSteps, StepCounts
 from engine.run import fixes

@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.launch.pipelines.stages import KINDS, Stage
 from engine.run.manifest import Manifest, PipelineRecord, StageRecord
-from engine.run.rundir import RunDir, run_ids
+from engine.run.run import Run, run_ids
 from engine.run.state import RunState, observed_state
 
 
@@ -75,9 +75,9 @@ class Record:
         return cls(written.name, written.file, tuple(stages))
 
 
-def starts_of(name: str, root: Path) -> list[tuple[RunDir, Record]]:
+def starts_of(name: str, root: Path) -> list[tuple[Run, Record]]:
     """Every start of the pipeline ``name`` in a runs directory, the newest first."""
-    runs = [RunDir(root / run_id) for run_id in run_ids(root) if _is_start(run_id, name)]
+    runs = [Run(root / run_id) for run_id in run_ids(root) if _is_start(run_id, name)]
     manifests = [(run, run.read_manifest()) for run in runs]
     manifests.sort(key=lambda item: item[1].created or 0.0, reverse=True)
     records = ((run, Record.of(manifest)) for run, manifest in manifests)
@@ -90,7 +90,7 @@ def _is_start(run_id: str, name: str) -> bool:
     return run_id.startswith(name) and (not rest or rest.removeprefix("-").isdecimal())
 
 
-def final_model(run: RunDir) -> Path:
+def final_model(run: Run) -> Path:
     """The folder of the final model of a training run, which may not exist."""
     manifest = run.read_manifest()
     return manifest.working_folder / (manifest.checkpoint_dir or "") / "final"
@@ -154,7 +154,7 @@ def read_status(name: str, root: Path) -> PipelineStatus | None:
     return status_of(*starts[0]) if starts else None
 
 
-def status_of(run: RunDir, record: Record) -> PipelineStatus:
+def status_of(run: Run, record: Record) -> PipelineStatus:
     """The state of a start of a pipeline and of its stages."""
     state = observed_state(run)
     stages = tuple(_stage_status(planned, run.path.parent, state) for planned in record.stages)
@@ -177,8 +177,8 @@ def _stage_status(planned: PlannedStage, root: Path, pipeline: RunState) -> Stag
     name, kind = planned.stage.name, planned.stage.kind.name
     if planned.is_skipped:
         return StageStatus(name, kind, planned.run, SKIPPED)
-    run = RunDir(root / str(planned.run))
-    if not run.manifest.exists():
+    run = Run(root / str(planned.run))
+    if not run.manifest_file.exists():
         return StageStatus(name, kind, None, NOT_LAUNCHED if pipeline.has_ended else PENDING)
     state = observed_state(run)
     finding = None

@@ -21,7 +21,7 @@ from engine.base.text import format_command
 from engine.launch.pipelines.record import PlannedStage, Record, final_model
 from engine.launch.pipelines.stages import MODEL
 from engine.run.host.programs import own_module
-from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RUNS_VARIABLE, RunDir
+from engine.run.run import ATTEMPT_DIR_VARIABLE, RUNS_VARIABLE, Run
 from engine.run.state import RunState, observed_state
 from engine.supervise.queue import end_phrase
 from engine.supervise.stopping import stop_run
@@ -41,9 +41,9 @@ class SupervisorLostError(Exception):
 class Runner:
     """Runs the stages in their order. ``run`` is the pipeline's, ``parent`` its supervisor."""
 
-    def __init__(self, run: RunDir, record: Record, parent: int) -> None:
+    def __init__(self, run: Run, record: Record, parent: int) -> None:
         self._root, self._record, self._parent = run.path.parent, record, parent
-        self._current: RunDir | None = None
+        self._current: Run | None = None
 
     def run(self) -> None:
         """Run all stages. StageError for the first one that does not finish."""
@@ -59,12 +59,12 @@ class Runner:
 
     def stop(self) -> None:
         """Stop the stage that is running, and wait for its end."""
-        if self._current is not None and self._current.manifest.exists():
+        if self._current is not None and self._current.manifest_file.exists():
             _say(stop_run(self._current).message)
 
     def _run_stage(self, planned: PlannedStage) -> None:
         name = planned.stage.name
-        run = self._current = RunDir(self._root / str(planned.run))
+        run = self._current = Run(self._root / str(planned.run))
         words = planned.stage.launch_words(run.id, planned.stage.with_outputs(self._output))
         _say(f"stage '{name}'\n$ {format_command([_PROGRAM, *words])}")
         if (error := _launch(words, {**os.environ, RUNS_VARIABLE: str(self._root)})) is not None:
@@ -79,13 +79,13 @@ class Runner:
         run = self._record.run_of(name)
         if run is None or output != MODEL:
             return run
-        folder = final_model(RunDir(self._root / run))
+        folder = final_model(Run(self._root / run))
         if not folder.is_dir():
             raise StageError(f"the model of stage '{name}' is not there: {folder}")
         here = Path.cwd()  # Configs name what is inside relative to it.
         return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
-    def _wait(self, run: RunDir) -> RunState:
+    def _wait(self, run: Run) -> RunState:
         while not (state := observed_state(run)).has_ended:
             if os.getppid() != self._parent:
                 raise SupervisorLostError(f"run '{run.id}' continues, and no other stage follows")
@@ -116,7 +116,7 @@ def _executed(words: Sequence[str]) -> list[str]:
     return [*words[:start], *own_module("grubrics_tui", *words[start + 1 :])]
 
 
-def _finding(run: RunDir, state: RunState) -> str:
+def _finding(run: Run, state: RunState) -> str:
     """The finding that explains why a stage failed, after its reason."""
     from engine.doctor.diagnose import diagnose_run  # Its numpy is for failures only.
 
@@ -136,10 +136,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 def main() -> int:
     parent = os.getppid()
-    run = RunDir(Path(os.environ[ATTEMPT_DIR_VARIABLE]).parent)
+    run = Run(Path(os.environ[ATTEMPT_DIR_VARIABLE]).parent)
     record = Record.of(run.read_manifest())
     if record is None:
-        print(f"UsageError: {run.manifest}: no pipeline that this version can run", flush=True)
+        print(f"UsageError: {run.manifest_file}: no pipeline that this version can run", flush=True)
         return 2
     runner = Runner(run, record, parent)
     signal.signal(signal.SIGTERM, _interrupt)

@@ -14,7 +14,7 @@ from engine.launch.pipelines.record import PlannedStage, Record, final_model, st
 from engine.launch.pipelines.stages import MODEL, Pipeline, Stage
 from engine.run.host.programs import own_module
 from engine.run.manifest import Setting
-from engine.run.rundir import RunDir, exists
+from engine.run.run import Run, exists
 from engine.run.state import RunState, observed_state
 from engine.run.trust import Case, UntrustedError, files_objection
 from engine.run.trust_facts import executed_words
@@ -26,7 +26,7 @@ _STOP_PATIENCE_S = 90.0
 _NEVER_S = 1e9
 """The next stage may take a thousand times as long as the last one: that is no stall."""
 
-Start = tuple[RunDir, Record]
+Start = tuple[Run, Record]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def objection(record: Record) -> Case | None:
     return files_objection(f"pipeline '{record.name}'", file, [file, *code], commands)
 
 
-def start(plan: StartPlan) -> RunDir:
+def start(plan: StartPlan) -> Run:
     """Launch the run of a pipeline, detached from this process. UsageError as for a launch, and
     UntrustedError with an ``objection``."""
     if (case := objection(plan.record)) is not None:
@@ -118,7 +118,7 @@ def _finished(stage: str, starts: Sequence[Start], root: Path) -> str | None:
 
 
 def _state(run: str, root: Path) -> RunState:
-    return observed_state(RunDir(root / run))
+    return observed_state(Run(root / run))
 
 
 def _require_outputs(stage: Stage, record: Record, starts: Sequence[Start], root: Path) -> None:
@@ -135,6 +135,6 @@ def _require_outputs(stage: Stage, record: Record, starts: Sequence[Start], root
             raise UsageError(
                 f"{where}, and stage '{name}', which is skipped, has not finished{how}"
             )
-        model = final_model(RunDir(root / needed.run))
+        model = final_model(Run(root / needed.run))
         if output == MODEL and not model.is_dir():
             raise UsageError(f"{where}, and {model}, of run '{needed.run}', does not exist")

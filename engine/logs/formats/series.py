@@ -16,7 +16,7 @@ from engine.run.history.metrics import (
     SIBLINGS,
     canonical,
 )
-from engine.run.rundir import RunDir, find_run_not_file
+from engine.run.run import Run, find_run_not_file
 from engine.run.state import describe, observed_state
 
 if TYPE_CHECKING:  # numpy: ``is_external`` does without.
@@ -48,9 +48,9 @@ def read_columns(
     return columns
 
 
-def _find_run(run_or_path: str, root: Path) -> RunDir:
+def _find_run(run_or_path: str, root: Path) -> Run:
     path = Path(run_or_path)
-    return RunDir(path) if path.is_dir() else find_run_not_file(root, run_or_path)
+    return Run(path) if path.is_dir() else find_run_not_file(root, run_or_path)
 
 
 def explain_no_steps(run_or_path: str, root: Path) -> str:
@@ -69,7 +69,7 @@ def is_external(run_or_path: str) -> bool:
     path = Path(run_or_path)
     if len(path.parts) > 1 and not path.exists():
         raise UsageError(f"{path}: no such file or folder")
-    return path.exists() and not RunDir(path).is_one()
+    return path.exists() and not Run(path).is_one()
 
 
 def names(columns: Columns) -> list[str]:

@@ -18,7 +18,7 @@ from engine.reward.formula import RewardParts, RewardSettings, total_reward
 from engine.run.history import metrics
 from engine.run.history.reward_records import RewardRecord, RewardRecords
 from engine.run.history.train_log import Step, read_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 _WEIGHTS = tuple(f"reward_config.{name}" for name in RewardSettings.model_fields)
 
@@ -33,7 +33,7 @@ class Measure:
     lower_is_better: bool = False
     settings: RewardSettings | None = None
 
-    def read(self, run: RunDir, steps: Sequence[Step]) -> dict[int, float]:
+    def read(self, run: Run, steps: Sequence[Step]) -> dict[int, float]:
         """The measure after each validated step; step 0, before training, is left out."""
         if self.settings:
             # The records of a validation that is running or was killed are incomplete.
@@ -41,7 +41,7 @@ class Measure:
             return dict(_scored_again(run, self.settings, ended))
         return dict(self._logged(steps))
 
-    def stamp(self, run: RunDir) -> object:
+    def stamp(self, run: Run) -> object:
         """A value that changes with the files that ``read`` reads."""
         paths = [run.train_log]
         if self.settings is not None:
@@ -109,7 +109,7 @@ def _scorer_of(config: Config) -> dict[str, Any]:
 
 
 def _scored_again(
-    run: RunDir, settings: RewardSettings, ended: Container[tuple[int, int]]
+    run: Run, settings: RewardSettings, ended: Container[tuple[int, int]]
 ) -> Iterator[tuple[int, float]]:
     """The mean reward of each validation after step 0 of ``ended``, by attempt and step. A step
     that a later attempt repeats counts once: the consumer keeps the last value."""

@@ -26,7 +26,7 @@ from engine.config.scoring import asks_judge
 from engine.config.unread import unread
 from engine.data.contract import read_facts, rewrite_prompts, write_with_excerpts
 from engine.run.kinds import KINDS, Kind
-from engine.run.rundir import RunDir, archive_root, check_id
+from engine.run.run import Run, archive_root, check_id
 
 FOLDER = Path("ablations")
 BASE = "base"
@@ -140,16 +140,16 @@ def run_names(job: Job) -> list[str]:
     return [job.run, *(f"{job.run}-{number}" for number in range(2, MOST_TRIES + 1))]
 
 
-def current_run(job: Job, root: Path) -> RunDir | None:
+def current_run(job: Job, root: Path) -> Run | None:
     """The newest try of a job; None where none was launched."""
     tries = (find_kept(name, root) for name in reversed(run_names(job)))
     return next((run for run in tries if run is not None), None)
 
 
-def find_kept(run_id: str, root: Path) -> RunDir | None:
+def find_kept(run_id: str, root: Path) -> Run | None:
     """A run below ``root``, archived or not; None for one that was deleted."""
-    runs = (RunDir(folder / run_id) for folder in (root, archive_root(root)))
-    return next((run for run in runs if run.manifest.is_file()), None)
+    runs = (Run(folder / run_id) for folder in (root, archive_root(root)))
+    return next((run for run in runs if run.manifest_file.is_file()), None)
 
 
 def read_plan(folder: Path) -> AblationPlan:

@@ -19,7 +19,7 @@ from engine.measure.ablations.runner import (
     was_interrupted,
 )
 from engine.measure.ablations.table import ArmRow, KnownRuns, make_table, read_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 
 _SCORED_APART = (
@@ -109,7 +109,7 @@ class ReportReader:
             plan, self._measure.title, rows, is_running(plan.folder), lower, baseline
         )
 
-    def _find_cause(self, run: RunDir, state: RunState) -> str:
+    def _find_cause(self, run: Run, state: RunState) -> str:
         key = (run.id, state.attempt, state.ended)
         if key not in self._causes:
             self._causes[key] = find_cause(run, state)

@@ -40,7 +40,7 @@ from engine.measure.ablations.table import KnownRuns, find_worse, read_runs
 from engine.run.host.programs import detach, own_module
 from engine.run.host.surroundings import edited_files
 from engine.run.processes import end_members
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 from engine.supervise.finalize import finalize
 
@@ -63,13 +63,13 @@ class Outcome:
     cause: str | None = None
 
 
-def find_cause(run: RunDir, state: RunState) -> str:
+def find_cause(run: Run, state: RunState) -> str:
     """The finding that explains a failure, else the reason that the run recorded."""
     findings = diagnose_run(run)
     return findings[0].title if findings else (state.reason or "unknown")
 
 
-FindCause = Callable[[RunDir, RunState], str]
+FindCause = Callable[[Run, RunState], str]
 
 
 def outcome_of(job: Job, root: Path, find: FindCause = find_cause) -> Outcome | None:
@@ -221,7 +221,7 @@ def locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str:
+def _start(job: Job, plan_: AblationPlan, run: Run | None, root: Path) -> str:
     """Resume a run that was interrupted, or launch a new one. Returns a line about it.
 
     A trainer that outlives its supervisor is ended first, because the next attempt writes to
@@ -251,7 +251,7 @@ def _start(job: Job, plan_: AblationPlan, run: RunDir | None, root: Path) -> str
     return f"{launched.id}: launched" + (f", because {reason}" if run is not None else "")
 
 
-def _require_progress(run: RunDir | None, starts: Sequence[str]) -> None:
+def _require_progress(run: Run | None, starts: Sequence[str]) -> None:
     """UsageError if the last starts of a run all resumed it from one step: what interrupts it, such
     as the host's memory, will do so again."""
     last = starts[-MOST_TRIES:]

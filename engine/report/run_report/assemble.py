@@ -47,7 +47,7 @@ from engine.run.history.reward_records import Split
 from engine.run.history.rollouts import Group, Rollout, RolloutStore, StepRollouts
 from engine.run.history.sweep import Sweep, read_sweep
 from engine.run.kinds import find_kind
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import exposures
 
 
@@ -71,7 +71,7 @@ class _Material:
     """Everything that was read, by run ID, and the gaps that this has shown."""
 
     ids: list[str]
-    sources: dict[str, RunDir | ExternalRun]
+    sources: dict[str, Run | ExternalRun]
     records: dict[str, RunRecord]
     problems: list[Problem] = field(default_factory=list)
     missing: dict[str, list[str]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class _Material:
         return tuple(f"{', '.join(runs)}: {gap}" for gap, runs in self.missing.items())
 
 
-def make_report(sources: Mapping[str, RunDir | ExternalRun], choice: Choice) -> Report:
+def make_report(sources: Mapping[str, Run | ExternalRun], choice: Choice) -> Report:
     """Read the runs, which have distinct IDs, and describe them. Nothing is written.
 
     The first run is the baseline. UsageError for a metric that no run has logged, and for more
@@ -141,7 +141,7 @@ def make_report(sources: Mapping[str, RunDir | ExternalRun], choice: Choice) -> 
     return publisher.all(report)
 
 
-def _read(sources: Mapping[str, RunDir | ExternalRun]) -> _Material:
+def _read(sources: Mapping[str, Run | ExternalRun]) -> _Material:
     material = _Material(list(sources), dict(sources), {})
     for run, source in sources.items():
         record = RunRecord.read(source, run, examine=False)
@@ -156,9 +156,7 @@ def _read(sources: Mapping[str, RunDir | ExternalRun]) -> _Material:
 def _diagnose(material: _Material, run: str) -> None:
     record, source = material.records[run], material.sources[run]
     try:
-        findings = (
-            diagnose_run(source) if isinstance(source, RunDir) else diagnose_file(source.path)
-        )
+        findings = diagnose_run(source) if isinstance(source, Run) else diagnose_file(source.path)
     except Exception as error:  # A rule of a package may raise anything.
         material.miss(run, f"could not be diagnosed: {error}")
         return
@@ -167,7 +165,7 @@ def _diagnose(material: _Material, run: str) -> None:
         record.health = health_from(findings)
 
 
-def _gaps(source: RunDir | ExternalRun, record: RunRecord) -> Iterator[str]:
+def _gaps(source: Run | ExternalRun, record: RunRecord) -> Iterator[str]:
     """What a run does not have (yet)."""
     state, steps = record.state, record.steps()
     if not state.has_ended and state.state != "external":
@@ -204,13 +202,13 @@ def _sweeps(material: _Material, legend: Sequence[Legend]) -> Iterator[tuple[Leg
     for entry in legend:
         for run in entry.runs:
             source = material.sources[run]
-            sweep = read_sweep(source) if isinstance(source, RunDir) else None
+            sweep = read_sweep(source) if isinstance(source, Run) else None
             if sweep is not None and sweep.points:
                 yield entry, run, sweep
 
 
 def _evaluations(material: _Material, folder: Path) -> Iterator[Block]:
-    own = [run for run in material.ids if isinstance(material.sources[run], RunDir)]
+    own = [run for run in material.ids if isinstance(material.sources[run], Run)]
     measured: set[str] = set()
     for name, tables in read_evaluations(folder, own):
         if not tables:
@@ -228,7 +226,7 @@ def _evaluations(material: _Material, folder: Path) -> Iterator[Block]:
 def _samples(material: _Material, count: int, publisher: Publisher) -> Iterator[Sample]:
     for run, source in material.sources.items():
         kind = find_kind(material.records[run].manifest.kind)
-        if count < 1 or not isinstance(source, RunDir) or kind is None or not kind.has_rollouts:
+        if count < 1 or not isinstance(source, Run) or kind is None or not kind.has_rollouts:
             continue
         chosen = list(choose_samples(source, count, publisher))
         if not chosen:
@@ -276,7 +274,7 @@ _NEWEST = 3
 _TITLES: Mapping[Split, str] = {"train": "training", "val": "validation"}
 
 
-def choose_samples(run: RunDir, count: int, publisher: Publisher) -> Iterator[Sample]:
+def choose_samples(run: Run, count: int, publisher: Publisher) -> Iterator[Sample]:
     """``count`` rollouts of the newest step with rewards, and as many of the newest validation.
 
     They are at equal distances in the order of their rewards, from the best to the worst.

@@ -38,7 +38,7 @@ from engine.report.run_report.report import Legend, Section, Table
 from engine.run.history import metrics
 from engine.run.history.metrics import JUDGE_CALLS, JUDGE_ERRORS, JUDGE_TOKENS_IN, JUDGE_TOKENS_OUT
 from engine.run.manifest import Manifest
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import describe
 
 _FILES = {
@@ -234,7 +234,7 @@ def _launch(manifest: Manifest) -> Iterator[tuple[str, str]]:
     yield "attempts", format_count(attempts, "attempt") if attempts > 1 else ""
 
 
-def files_table(sources: Sequence[tuple[str, RunDir | ExternalRun]]) -> Table:
+def files_table(sources: Sequence[tuple[str, Run | ExternalRun]]) -> Table:
     """The files that the numbers were read from, with their SHA-256 at that moment."""
     rows = tuple(
         (run, name, f"{path.stat().st_size:,}", files.content_hash(path))
@@ -245,11 +245,11 @@ def files_table(sources: Sequence[tuple[str, RunDir | ExternalRun]]) -> Table:
     return Table(("run", "file", "bytes", "SHA-256"), rows, title="Files")
 
 
-def _read_files(source: RunDir | ExternalRun) -> Iterator[tuple[str, Path]]:
+def _read_files(source: Run | ExternalRun) -> Iterator[tuple[str, Path]]:
     if isinstance(source, ExternalRun):
         yield source.path.name, source.path
         return
-    read = (source.manifest, source.settings, source.config, source.train_log)
+    read = (source.manifest_file, source.settings_file, source.config_file, source.train_log)
     yield from ((path.name, path) for path in read)
 
 

@@ -21,7 +21,7 @@ from engine.base.errors import UsageError, nearest
 from engine.reward.own.function import RewardFunction
 from engine.run.host.environment import fingerprint
 from engine.run.manifest import FileFacts, Files, Manifest
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 _MOST_FILES = 500
 _MOST_INPUTS = 100
@@ -281,7 +281,7 @@ def data_values(manifest: Manifest) -> dict[str, str]:
     return {f"{OF_DATA} {path}": facts.digest for path, facts in manifest.data.items()}
 
 
-def executed_code(run: RunDir, files: Files, cwd: Path) -> dict[str, FileFacts]:
+def executed_code(run: Run, files: Files, cwd: Path) -> dict[str, FileFacts]:
     """Fingerprints of what a new attempt would execute: the run's copies, if there are any."""
     executed = {}
     for path, name in _names(files).items():

@@ -22,7 +22,7 @@ from engine.run.checkpoints.ownership import (
     read_stamp,
 )
 from engine.run.checkpoints.step_folders import TRACKER, WantedFiles, complete_steps, step_of
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 _WRITTEN_BY_TRAINING = re.compile(r"global_step_\d+|final")
 _TRASH = ".trash-"
@@ -50,7 +50,7 @@ class OwnCheckpoints:
         return self.bytes if self.entries else 0
 
 
-def own_checkpoints(run: RunDir, others: Iterable[RunDir]) -> OwnCheckpoints:
+def own_checkpoints(run: Run, others: Iterable[Run]) -> OwnCheckpoints:
     """Return what ``run`` saved, and which of it none of ``others`` uses."""
     manifest = run.read_manifest()
     folder = checkpoint_folder(manifest)
@@ -117,7 +117,7 @@ def _on_disk(status: os.stat_result) -> int:
     return min(status.st_size, max(4096, status.st_blocks * 512))
 
 
-def _inherited(run: RunDir, folder: Path) -> int:
+def _inherited(run: Run, folder: Path) -> int:
     """The newest complete step of an earlier run that this run started from, or 0."""
     stamp, manifest = read_stamp(folder), run.read_full_manifest()
     if stamp is None or not stamp.same_run(Stamp.of(run, manifest)):
@@ -126,7 +126,7 @@ def _inherited(run: RunDir, folder: Path) -> int:
     return max((step for step in steps if step <= stamp.inherited), default=0)
 
 
-def _entries(folder: Path, run: RunDir, inherited: int) -> Iterator[Path]:
+def _entries(folder: Path, run: Run, inherited: int) -> Iterator[Path]:
     """The step folders after ``inherited`` and the run's final model, also if half deleted."""
     try:
         paths = sorted(folder.iterdir())
@@ -142,7 +142,7 @@ def _entries(folder: Path, run: RunDir, inherited: int) -> Iterator[Path]:
             yield path
 
 
-def _not_its_own(run: RunDir, folder: Path) -> str | None:
+def _not_its_own(run: Run, folder: Path) -> str | None:
     stamp = read_stamp(folder)
     if stamp is None:
         return f"no {STAMP} names the run they belong to"
@@ -151,7 +151,7 @@ def _not_its_own(run: RunDir, folder: Path) -> str | None:
     return f"they belong to run '{stamp.run}'"
 
 
-def _used(folder: Path, others: Iterable[RunDir]) -> str | None:
+def _used(folder: Path, others: Iterable[Run]) -> str | None:
     """Why another run needs ``folder``: its manifest or config names a path in it."""
     # Thousands of manifests name nearly the same paths; each is resolved once.
     is_within = cache(partial(_is_within, os.path.realpath(folder)))
@@ -177,16 +177,16 @@ class ManifestTexts:
     texts: frozenset[str]
 
 
-def manifest_texts(run: RunDir) -> ManifestTexts | None:
+def manifest_texts(run: Run) -> ManifestTexts | None:
     """The texts of all of a manifest and its config, damaged fields too; None where one is damaged
     as a whole.
 
     OSError for one that cannot be read.
     """
-    content = jsonl.parse_line(files.read_regular(run.manifest, jsonl.LARGEST_FILE))
+    content = jsonl.parse_line(files.read_regular(run.manifest_file, jsonl.LARGEST_FILE))
     settings: dict[str, Any] | None = {}
-    if os.path.lexists(run.settings):
-        settings = jsonl.parse_line(files.read_regular(run.settings, jsonl.LARGEST_FILE))
+    if os.path.lexists(run.settings_file):
+        settings = jsonl.parse_line(files.read_regular(run.settings_file, jsonl.LARGEST_FILE))
     if content is None or settings is None:
         return None
     texts = frozenset(_texts_of([content, settings]))

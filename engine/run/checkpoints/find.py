@@ -26,7 +26,7 @@ from engine.run.checkpoints.step_folders import (
 )
 from engine.run.kinds import find_kind
 from engine.run.manifest import FullManifest, value_of
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, recorded_state
 
 # File systems and the supervisor read different clocks.
@@ -62,7 +62,7 @@ class SavedCheckpoint:
     rotated: bool = False
 
 
-def list_checkpoints(run: RunDir) -> list[SavedCheckpoint]:
+def list_checkpoints(run: Run) -> list[SavedCheckpoint]:
     """What the run itself saved and is still there, by step, the final model last; also where a
     later run moved it."""
     own, complete = own_checkpoints(run, ()), complete_checkpoints(run)
@@ -80,7 +80,7 @@ def list_checkpoints(run: RunDir) -> list[SavedCheckpoint]:
     return sorted(saved, key=lambda checkpoint: (checkpoint.step is None, checkpoint.step or 0))
 
 
-def complete_checkpoints(run: RunDir) -> dict[int, Path]:
+def complete_checkpoints(run: Run) -> dict[int, Path]:
     """The run's own complete steps, in order; also those that a later run moved or began with."""
     manifest = run.read_full_manifest()
     folder, mine = checkpoint_folder(manifest), Stamp.of(run, manifest)
@@ -96,14 +96,14 @@ def complete_checkpoints(run: RunDir) -> dict[int, Path]:
     return {step: path for step, path in steps.items() if step <= owner.inherited} | moved
 
 
-def check_checkpoint(run: RunDir) -> CheckpointReport:
+def check_checkpoint(run: Run) -> CheckpointReport:
     """Find what the run should have saved, by the paths in its manifest."""
     manifest = run.read_full_manifest()
     if manifest.is_empty:
-        return CheckpointReport(False, f"{run.manifest}: missing or unreadable")
+        return CheckpointReport(False, f"{run.manifest_file}: missing or unreadable")
     folder = _folder(manifest)
     if folder is None:
-        return CheckpointReport(False, f"{run.manifest}: does not name a checkpoint folder")
+        return CheckpointReport(False, f"{run.manifest_file}: does not name a checkpoint folder")
     mine, kind = Stamp.of(run, manifest), find_kind(manifest.kind)
     if kind is not None and kind.has_final_model:
         report, marked = _final_model(folder / "final"), folder / "final"
@@ -122,9 +122,7 @@ def check_checkpoint(run: RunDir) -> CheckpointReport:
     return CheckpointReport(False, f"none from this run: {marked} existed before it")
 
 
-def _by_time(
-    run: RunDir, folder: Path, report: CheckpointReport, created: float
-) -> CheckpointReport:
+def _by_time(run: Run, folder: Path, report: CheckpointReport, created: float) -> CheckpointReport:
     """Decide by the files' times whether a checkpoint without a stamp is of this run."""
     assert report.path is not None
     last_file = folder / TRACKER if report.step is not None else report.path / "config.json"

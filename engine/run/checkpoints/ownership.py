@@ -27,7 +27,7 @@ from engine.run.checkpoints.step_folders import (
     written_steps,
 )
 from engine.run.manifest import FullManifest, Manifest
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 from engine.run.trust import is_own_folder, is_signed, sign
 
@@ -53,7 +53,7 @@ class Stamp(Struct, frozen=True):
     signature: str | None = None
 
     @classmethod
-    def of(cls, run: RunDir, manifest: Manifest) -> Stamp:
+    def of(cls, run: Run, manifest: Manifest) -> Stamp:
         return cls(
             manifest.id or run.id,  # Its folder may have been renamed since.
             manifest.created or 0.0,
@@ -64,9 +64,9 @@ class Stamp(Struct, frozen=True):
     def same_run(self, other: Stamp) -> bool:
         return (self.run, self.created) == (other.run, other.created)
 
-    def lies_elsewhere(self, run: RunDir) -> bool:
+    def lies_elsewhere(self, run: Run) -> bool:
         """Whether the run that stamped the folder is there and not in ``run``: that is a copy."""
-        original = RunDir(Path(self.directory))
+        original = Run(Path(self.directory))
         manifest = original.read_manifest()
         return (
             not manifest.is_empty
@@ -76,7 +76,7 @@ class Stamp(Struct, frozen=True):
 
     def is_active(self) -> bool:
         """Whether the run that stamped the folder has not ended."""
-        run = RunDir(Path(self.directory))
+        run = Run(Path(self.directory))
         manifest = run.read_manifest()
         return (
             not manifest.is_empty
@@ -116,7 +116,7 @@ def holds_checkpoints(folder: Path) -> bool:
     return bool(written_steps(folder)) or (folder / "final").is_dir()
 
 
-def claim(run: RunDir) -> str | None:
+def claim(run: Run) -> str | None:
     """Make the run's checkpoint folder its own and ready for its newest attempt.
 
     Returns what was set aside, in one line. Raises UsageError when the folder is another run's.
@@ -178,7 +178,7 @@ def _claim(folder: Path, unknown: int) -> str:
     return f"{folder.resolve()} {unknown}"
 
 
-def _refuse_copy(run: RunDir, folder: Path, stamp: Stamp) -> None:
+def _refuse_copy(run: Run, folder: Path, stamp: Stamp) -> None:
     """Refuse a folder in use by a copy: same run by its files, but with other processes."""
     found = read_stamp(folder)
     if found and found.same_run(stamp) and found.lies_elsewhere(run) and found.is_active():

@@ -22,7 +22,7 @@ from engine.run.checkpoints.step_folders import WantedFiles, complete_steps, ste
 from engine.run.history import metrics
 from engine.run.history.train_log import history, read_steps
 from engine.run.manifest import values_of
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state
 
 _BEST, _LAST, _EVERY = "best", "last", "every"
@@ -67,7 +67,7 @@ class Pruning:
     """What can be freed of a run. ``kept``: why each of the other steps stays. ``kept_because``:
     why all of them stay."""
 
-    run: RunDir
+    run: Run
     keep: Keep
     folder: Path | None = None
     kept: Mapping[int, str] = field(default_factory=dict)
@@ -97,11 +97,11 @@ class Users:
     Every manifest is read once, however many folders there are.
     """
 
-    def __init__(self, folders: Iterable[Path], runs: Iterable[RunDir]) -> None:
+    def __init__(self, folders: Iterable[Path], runs: Iterable[Run]) -> None:
         self._folders = tuple(os.path.realpath(folder) for folder in folders)
-        self._names: dict[str, dict[str, RunDir | None]] = {}
+        self._names: dict[str, dict[str, Run | None]] = {}
         """By path: those who name it, as an error calls them; None for a plan."""
-        self._unreadable: list[RunDir] = []
+        self._unreadable: list[Run] = []
         for run in runs if self._folders else ():
             self._add_run(run)
 
@@ -109,7 +109,7 @@ class Users:
         """Add the words of a file that names what it will start from, such as a plan of runs."""
         self._add(text.replace('"', " ").replace("'", " ").split(), ".", name, None)
 
-    def _add_run(self, run: RunDir) -> None:
+    def _add_run(self, run: Run) -> None:
         try:
             texts = manifest_texts(run)
         except FileNotFoundError:
@@ -121,14 +121,14 @@ class Users:
         else:
             self._add(texts.texts, texts.folder, f"run '{run.id}'", run)
 
-    def _add(self, texts: Iterable[str], cwd: str, name: str, run: RunDir | None) -> None:
+    def _add(self, texts: Iterable[str], cwd: str, name: str, run: Run | None) -> None:
         for text in texts:
             for value in {text, text.partition("=")[2]} - {""}:
                 path = _resolve(cwd, value)
                 if path is not None and path.startswith(self._folders):
                     self._names.setdefault(path, {})[name] = run
 
-    def find_user(self, step: Path, run: RunDir) -> str | None:
+    def find_user(self, step: Path, run: Run) -> str | None:
         """Who else names the step or a file in it."""
         inside = os.path.realpath(step)
         for path, names in self._names.items():
@@ -138,7 +138,7 @@ class Users:
                         return name
         return None
 
-    def find_writer(self, folder: Path, run: RunDir) -> str | None:
+    def find_writer(self, folder: Path, run: Run) -> str | None:
         """Who else may save into the folder, or resume from its last step: an active run that names
         it, or a run whose manifest cannot be read."""
         for name, user in self._names.get(os.path.realpath(folder), {}).items():
@@ -159,7 +159,7 @@ def _resolve(cwd: str, text: str) -> str | None:
         return None  # A text with a zero byte.
 
 
-def plan_pruning(run: RunDir, keep: Keep, users: Users) -> Pruning:
+def plan_pruning(run: Run, keep: Keep, users: Users) -> Pruning:
     """Plan what to free of an ended run. Nothing is deleted, and a doubt keeps everything.
 
     The model in ``final/`` and what an earlier run saved always stay.
@@ -187,7 +187,7 @@ def plan_pruning(run: RunDir, keep: Keep, users: Users) -> Pruning:
 
 
 def _reason(
-    run: RunDir,
+    run: Run,
     step: int,
     path: Path,
     keep: Keep,
@@ -210,7 +210,7 @@ def _reason(
     return "an evaluation uses its weights" if _is_linked(path) else None
 
 
-def find_best(run: RunDir, steps: Iterable[int]) -> int | None:
+def find_best(run: Run, steps: Iterable[int]) -> int | None:
     """The step whose validation has the highest reward, else the lowest loss; the later one of
     equal ones. None if none of the steps was validated."""
     wanted = set(steps)
@@ -248,6 +248,6 @@ def prune(pruning: Pruning) -> int:
     return pruning.bytes
 
 
-def folder_of(run: RunDir) -> Path | None:
+def folder_of(run: Run) -> Path | None:
     """The checkpoint folder of a run."""
     return checkpoint_folder(run.read_manifest())

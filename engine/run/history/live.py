@@ -11,7 +11,7 @@ from engine.base.typed import S, decode_record
 from engine.run.events import Event
 from engine.run.history.sweep import Sweep, read_sweep, sweep_path
 from engine.run.history.train_log import Step, newest_step
-from engine.run.rundir import RunDir, exists
+from engine.run.run import Run, exists
 from engine.run.state import UNREADABLE, UNREADABLE_WORD, RunState, observe, observed_state
 from engine.run.system_sample import SystemSample
 
@@ -52,7 +52,7 @@ class RunWatch:
     long history comes in parts, oldest first; with the first part comes the newest step.
     """
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         self._steps = Tail(run.train_log)
         self._newest: Step | None = None

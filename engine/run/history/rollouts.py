@@ -40,7 +40,7 @@ from engine.run.history.rollout_dump import (
 )
 from engine.run.kinds import find_kind
 from engine.run.manifest import values_of
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 STEPS_BACK = 4
 """Asynchronous training uses rollouts that were recorded up to this many steps before."""
@@ -223,7 +223,7 @@ class RolloutStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        config = values_of(RunDir(path).read_config())
+        config = values_of(Run(path).read_config())
         self.estimator = Estimator.of(config)
         self.weights = _weights(config)
         self._sources: tuple[_Source, ...] = ()
@@ -307,7 +307,7 @@ class RolloutStore:
 
 
 def _sources(path: Path) -> list[_Source]:
-    run = RunDir(path)
+    run = Run(path)
     if attempts := run.attempts():
         outside = _outside(run)
         return [
@@ -324,7 +324,7 @@ def _sources(path: Path) -> list[_Source]:
     return [_Source(1, dumps, RewardRecords(path / "reward.jsonl"))]
 
 
-def _outside(run: RunDir) -> Dumps | None:
+def _outside(run: Run) -> Dumps | None:
     """Where TRL writes the rollouts of a command: beside its metrics, or in its output folder."""
     if not run.is_command:
         return None
@@ -463,7 +463,7 @@ def _weights(config: Mapping[str, Any]) -> dict[str, float] | None:
 
 def require_step(steps: tuple[int, ...], step: int | None, path: Path) -> int:
     """``step`` when it has rollouts, the newest one for None; UsageError otherwise."""
-    kind = None if steps else find_kind(RunDir(path).read_manifest().kind)
+    kind = None if steps else find_kind(Run(path).read_manifest().kind)
     if kind is not None and not kind.has_rollouts:
         raise UsageError(f"{path}: no rollouts: {kind.title} generates none")
     if not steps:

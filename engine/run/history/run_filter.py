@@ -30,7 +30,7 @@ from engine.run.columns import Column, RunInfo
 from engine.run.history import metrics
 from engine.run.history.train_log import newest_names, newest_value
 from engine.run.index import stamp
-from engine.run.rundir import SETTINGS, RunDir, exists
+from engine.run.run import SETTINGS, Run, exists
 
 CONFIG = "config."
 
@@ -105,7 +105,7 @@ class RunFiles:
         return value
 
     def _read(self, run: RunInfo, file: str, name: str) -> Any:
-        directory = RunDir(self._root / run.id)
+        directory = Run(self._root / run.id)
         if file == _LOG:
             value = newest_value(directory.train_log, name)
             if value is None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from engine.base import typed
 from engine.base.typed import Integer, Number
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 
 class SweepPoint(Struct, frozen=True):
@@ -40,16 +40,16 @@ class Sweep(Struct, frozen=True):
         return choose(self.points, key=lambda point: point.mean, default=None)
 
 
-def sweep_path(run: RunDir) -> Path:
+def sweep_path(run: Run) -> Path:
     return run.path / "sweep.json"
 
 
-def write_sweep(run: RunDir, sweep: Sweep) -> None:
+def write_sweep(run: Run, sweep: Sweep) -> None:
     """Replace what an earlier sweep of the run has written."""
     typed.write_record(sweep_path(run), sweep)
 
 
-def read_sweep(run: RunDir) -> Sweep | None:
+def read_sweep(run: Run) -> Sweep | None:
     """The last sweep of the run; None without one, or for a file that is not one. What is no point
     is left out."""
     sweep = typed.read_record(sweep_path(run), Sweep)

@@ -25,7 +25,7 @@ from engine.base.typed import Integer, Moment, Number, decode_record, read_lines
 from engine.run.conversation import OUTCOMES
 from engine.run.history import metrics
 from engine.run.history.reward_records import ErrorKind, RewardRecord
-from engine.run.rundir import Attempt
+from engine.run.run import Attempt
 
 Metrics = dict[str, Number | None]
 

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from engine.base.errors import UsageError
-from engine.run.rundir import exists, folder_names, runs_root
+from engine.run.run import exists, folder_names, runs_root
 
 PROGRAM = "grubrics-tui"
 SHELLS = ("bash", "zsh", "fish")

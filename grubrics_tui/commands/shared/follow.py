@@ -17,13 +17,13 @@ from engine.base.quantities import format_duration, format_seconds
 from engine.run.history import metrics
 from engine.run.history.live import RunWatch
 from engine.run.history.train_log import Step
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, describe, observed_state
 from grubrics_tui.commands.shared.output import answer, say, wait_for_more
 from grubrics_tui.commands.shared.run_text import outcome
 
 
-def answer_launched(run: RunDir, value: Mapping[str, Any], *, wait: bool, as_json: bool) -> None:
+def answer_launched(run: Run, value: Mapping[str, Any], *, wait: bool, as_json: bool) -> None:
     """Print ``value`` and the state of a run that was launched; with ``wait``, when it has ended.
 
     Then the exit code is 1 if the run did not finish.
@@ -39,7 +39,7 @@ def state_json(state: RunState) -> dict[str, Any]:
     return {"state": state.word, "reason": state.reason, "waiting_for": state.waiting_for}
 
 
-def followed(run: RunDir, as_json: bool) -> RunState:
+def followed(run: Run, as_json: bool) -> RunState:
     """Print a run's progress until it ends. Ctrl-C stops the run and waits until it has exited."""
     from engine.supervise.stopping import stop_run
 
@@ -58,7 +58,7 @@ def followed(run: RunDir, as_json: bool) -> RunState:
 
 
 @contextmanager
-def parting(run: RunDir) -> Iterator[None]:
+def parting(run: Run) -> Iterator[None]:
     """If something ends this command before the run, print that the run keeps running.
 
     The exit code is 143 after SIGTERM, 130 after Ctrl-C, and 141 if the reader of its output closes
@@ -88,7 +88,7 @@ def parting(run: RunDir) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _say_parting(run: RunDir) -> None:
+def _say_parting(run: Run) -> None:
     state = observed_state(run)
     if not state.has_ended:
         text = f"run {run.id} keeps running. Stop it: grubrics-tui stop {run.id}"
@@ -97,7 +97,7 @@ def _say_parting(run: RunDir) -> None:
         say(text, to=sys.stderr, flush=True)
 
 
-def updates(run: RunDir) -> Iterator[tuple[RunState, list[Step]]]:
+def updates(run: Run) -> Iterator[tuple[RunState, list[Step]]]:
     """Yield the state of a run and its new steps, the last time when it has ended."""
     watch = RunWatch(run)
     while True:
@@ -108,7 +108,7 @@ def updates(run: RunDir) -> Iterator[tuple[RunState, list[Step]]]:
         wait_for_more()
 
 
-def follow(run: RunDir, say: Callable[[str], None]) -> RunState:
+def follow(run: Run, say: Callable[[str], None]) -> RunState:
     """Print a line per step and per change of state; return the final state."""
     last_phrase = ""
     durations: list[float] = []

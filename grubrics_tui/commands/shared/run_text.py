@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, describe
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def with_health(phrase: str, health: Health | None) -> str:
     return ", ".join(filter(None, (phrase, health.phrase if health else "")))
 
 
-def outcome(run: RunDir, state: RunState) -> str:
+def outcome(run: Run, state: RunState) -> str:
     """Return state and directory of a run; if it has finished, with its health."""
     from engine.doctor.health import health_of
 

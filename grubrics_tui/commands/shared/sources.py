@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from engine.base.errors import UsageError
-from engine.run.rundir import RunDir, find_run_not_file
+from engine.run.run import Run, find_run_not_file
 
 if TYPE_CHECKING:
     from engine.report.groups import Grouping
@@ -24,7 +24,7 @@ def open_source(root: Path, name: str, as_format: str | None) -> Watched:
 
     if is_external(name):
         return open_external(Path(name), as_format)
-    return RunDir(Path(name)) if RunDir(Path(name)).is_one() else find_run_not_file(root, name)
+    return Run(Path(name)) if Run(Path(name)).is_one() else find_run_not_file(root, name)
 
 
 def find_all(find: Callable[[str], T], names: Iterable[str]) -> list[T]:

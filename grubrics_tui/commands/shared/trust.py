@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import Case, UntrustedError, agree, objection
 from grubrics_tui.commands.shared.output import confirmed, on_terminal, say
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from engine.launch.pipelines.record import Record
 
 
-def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
+def require_trust(run: Run, trust: bool, *, executes: bool = False) -> None:
     """Show a run that others may have written. Raises UntrustedError unless it is trusted.
 
     On a terminal, asks about a run that came from elsewhere but that nobody else can write.
@@ -23,13 +23,13 @@ def require_trust(run: RunDir, trust: bool, *, executes: bool = False) -> None:
     _require(objection(run, executes=executes), trust)
 
 
-def require_run_code_trust(run: RunDir, trust: bool) -> None:
+def require_run_code_trust(run: Run, trust: bool) -> None:
     """Require trust to execute a run, and trust in the code of its config."""
     from engine.config.load import load_config
 
     require_trust(run, trust, executes=True)
-    if trust and run.config.is_file():
-        require_code_trust(load_config(str(run.config), (), {}), trust)
+    if trust and run.config_file.is_file():
+        require_code_trust(load_config(str(run.config_file), (), {}), trust)
 
 
 def require_code_trust(config: Config, trust: bool) -> None:
@@ -53,7 +53,7 @@ def require_config_trust(config: str, trust: bool) -> None:
     file = next((candidate for candidate in (path, named) if candidate.is_file()), None)
     if file is None:
         return
-    above = (RunDir(folder) for folder in file.resolve().parents)
+    above = (Run(folder) for folder in file.resolve().parents)
     run = next((run for run in above if run.is_one()), None)
     if run is not None:
         require_trust(run, trust, executes=True)
@@ -61,7 +61,7 @@ def require_config_trust(config: str, trust: bool) -> None:
 
 def trusted_source(
     source: str, overrides: list[str], root: Path, trust: bool
-) -> tuple[Config, RunDir | None]:
+) -> tuple[Config, Run | None]:
     """Return the config that ``source`` names, and the run if it is one; both may be executed."""
     from engine.launch.rerun import config_of_source
 

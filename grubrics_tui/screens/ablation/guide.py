@@ -22,7 +22,7 @@ from engine.base.jsonl import line
 from engine.base.quantities import format_time
 from engine.config.load import Config, load_config
 from engine.measure.ablations.plan import PRESETS, preset_arm, split_values
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.drawing.spans import clipped
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen, Dialog
 from grubrics_tui.screens.dialogs.choices import (
@@ -193,7 +193,7 @@ class GuideScreen(WithChoices, CockpitScreen):
         self._root = root
         self._draft = Draft(base, tuple(overrides))
         self._config: Config | None = None
-        self._run: RunDir | None = None
+        self._run: Run | None = None
         self._plan: AblationPlan | None = None
         self._accepted: _Planned | None = None
         self._is_starting = False
@@ -226,7 +226,7 @@ class GuideScreen(WithChoices, CockpitScreen):
         steps = step_plan(config)
         self.call_later(self._show_base, config, run, steps.total if steps else None)
 
-    def _show_base(self, config: Config, run: RunDir | None, steps: int | None) -> None:
+    def _show_base(self, config: Config, run: Run | None, steps: int | None) -> None:
         self._config, self._run = config, run
         if self._draft.steps is None:
             self._change(steps=steps)

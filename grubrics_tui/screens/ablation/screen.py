@@ -13,7 +13,7 @@ from textual.content import Content
 from engine.base.errors import UsageError
 from engine.base.quantities import format_fixed
 from engine.run.columns import RunInfo
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.drawing.arms import ORDERS, draw_arms, has_failed, sort_rows
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row
@@ -206,7 +206,7 @@ class AblationScreen(CockpitScreen):
     def action_pause(self) -> None:
         runs = [run for row in self._rows() for run in row.runs]
         active = [
-            (RunDir(self._root / run.run), run.state)
+            (Run(self._root / run.run), run.state)
             for run in runs
             if run.state is not None and not run.state.has_ended
         ]

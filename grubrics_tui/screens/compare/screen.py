@@ -15,7 +15,7 @@ from engine.logs.formats.external_run import ExternalRun
 from engine.report.compare import Comparer, Comparison, check_groups, metric_names
 from engine.report.groups import Group, Grouping, common_beginning, find_groups, group_each
 from engine.report.run_record import RunRecord, distinct_ids, open_reader
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.plot import glyph_of
 from grubrics_tui.model.poller import Poller
@@ -73,7 +73,7 @@ class CompareScreen(ChartScreen):
 
     def __init__(
         self,
-        runs: Sequence[RunDir | ExternalRun],
+        runs: Sequence[Run | ExternalRun],
         marks: ComparisonMarks,
         grouping: Grouping | None = None,
     ) -> None:

@@ -17,7 +17,7 @@ from engine.base.text import format_command
 from engine.run.columns import format_step
 from engine.run.events import ask_stop
 from engine.run.finding import Finding, Fix
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 from engine.supervise.hosts import find_host
 from engine.supervise.housekeeping import Deletion, plan_deletion
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from engine.run.checkpoints.pruning import Pruning
 
 
-def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) -> None:
+def confirm_stop(screen: Screen[None], runs: Sequence[tuple[Run, RunState]]) -> None:
     """Stop the runs if the user confirms it; say why one of them cannot be stopped."""
     try:
         for run, _ in runs:
@@ -59,7 +59,7 @@ def confirm_stop(screen: Screen[None], runs: Sequence[tuple[RunDir, RunState]]) 
     when_trusted(screen, [run for run, _ in runs], ask)
 
 
-def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
+def stop_question(runs: Sequence[tuple[Run, RunState]]) -> Question[bool]:
     """The question; its answer says whether to stop after the next checkpoint.
 
     It can only be stopped now if its checkpoints are not known, as those of a command, and if it is
@@ -79,7 +79,7 @@ def stop_question(runs: Sequence[tuple[RunDir, RunState]]) -> Question[bool]:
     return Question(title, "\n".join(_format_run(run, state) for run, state in runs), answers)
 
 
-def with_waiting_runs(question: Question[bool], runs: Sequence[RunDir]) -> Question[bool]:
+def with_waiting_runs(question: Question[bool], runs: Sequence[Run]) -> Question[bool]:
     """Add the queued runs that wait for one of these to finish, also by way of another one: a stop
     makes them fail."""
     after = {queued.id: queued.after for queued in line_up(runs[0].path.parent).runs}
@@ -93,20 +93,20 @@ def with_waiting_runs(question: Question[bool], runs: Sequence[RunDir]) -> Quest
     return replace(question, text=f"{question.text}\n\n{', '.join(lost)} {verb} if it is stopped.")
 
 
-def _format_run(run: RunDir, state: RunState) -> str:
+def _format_run(run: Run, state: RunState) -> str:
     step = format_step(state.step, state.total_steps)
     text = f"{run.id} is {state.state}, {step if state.total_steps == 0 else f'step {step}'}."
     running = find_host(run).find_running()
     return f"{text} This ends {running}, launched elsewhere." if running else text
 
 
-ResumePoint = tuple[RunDir, int]
+ResumePoint = tuple[Run, int]
 """A run and the step of the checkpoint that it resumes from; 0: from the start."""
 
 
 def confirm_resume(
     screen: Screen[None],
-    runs: Sequence[tuple[RunDir, RunState]],
+    runs: Sequence[tuple[Run, RunState]],
     done: Callable[[], None] = lambda: None,
 ) -> None:
     """Resume the runs if the user confirms it; a single one is then shown.
@@ -144,7 +144,7 @@ def _resume(screen: Screen[None], points: Sequence[ResumePoint], done: Callable[
     done()
 
 
-def resume_dialog(runs: Sequence[tuple[RunDir, RunState]]) -> Confirm[Sequence[ResumePoint]]:
+def resume_dialog(runs: Sequence[tuple[Run, RunState]]) -> Confirm[Sequence[ResumePoint]]:
     """Find the checkpoints, and ask whether to resume from them.
 
     If one run cannot be resumed, none is.
@@ -155,7 +155,7 @@ def resume_dialog(runs: Sequence[tuple[RunDir, RunState]]) -> Confirm[Sequence[R
 
 
 def _resume_question(
-    title: str, runs: Sequence[tuple[RunDir, RunState]]
+    title: str, runs: Sequence[tuple[Run, RunState]]
 ) -> Question[Sequence[ResumePoint]]:
     from engine.launch.resume import resume_step
 
@@ -182,7 +182,7 @@ _MOST_LISTED = 12
 
 def confirm_prune(
     screen: Screen[None],
-    find_runs: Callable[[], Sequence[RunDir]],
+    find_runs: Callable[[], Sequence[Run]],
     root: Path,
     done: Callable[[], object],
 ) -> None:
@@ -202,14 +202,14 @@ def confirm_prune(
     screen.app.push_screen(Confirm(waiting, lambda: _question(find_runs(), root)), free)
 
 
-def find_ended(root: Path) -> list[RunDir]:
+def find_ended(root: Path) -> list[Run]:
     """Every run that has ended."""
     from engine.run.registry import list_runs
 
-    return [RunDir(root / info.id) for info in list_runs(root) if info.state.has_ended]
+    return [Run(root / info.id) for info in list_runs(root) if info.state.has_ended]
 
 
-def _question(runs: Sequence[RunDir], root: Path) -> Question[Sequence[Pruning]]:
+def _question(runs: Sequence[Run], root: Path) -> Question[Sequence[Pruning]]:
     from engine.measure.ablations.plan import base_files
     from engine.run.checkpoints.pruning import Keep
     from engine.supervise.housekeeping import plan_prunings
@@ -255,7 +255,7 @@ def _free(prunings: Sequence[Pruning], root: Path) -> ShowNotice:
 Removal = Literal["archive", "delete", "delete_all"]
 
 
-def removal_dialog(runs: Sequence[RunDir], root: Path) -> Confirm[Removal]:
+def removal_dialog(runs: Sequence[Run], root: Path) -> Confirm[Removal]:
     """Measure the files, and ask what to do with them.
 
     If one run must not be touched, none is, as on the command line.
@@ -305,7 +305,7 @@ _KEYS = "123456789abcdefghilmoprstuvwxz"
 """Keys of fix 1, 2, ...: no key that cancels or scrolls the question, and not the one for yes."""
 
 
-def confirm_fix(screen: Screen[None], run: RunDir, fixes: Mapping[int, Fix]) -> None:
+def confirm_fix(screen: Screen[None], run: Run, fixes: Mapping[int, Fix]) -> None:
     """Launch the run with one of the fixes, by number, if the user chooses one; then show it."""
 
     def answered(answer: tuple[int, Rerun] | None) -> None:
@@ -322,7 +322,7 @@ def confirm_fix(screen: Screen[None], run: RunDir, fixes: Mapping[int, Fix]) -> 
     when_trusted(screen, [run], ask, executes=True)
 
 
-def confirm_reproduction(screen: Screen[None], run: RunDir, findings: Sequence[Finding]) -> None:
+def confirm_reproduction(screen: Screen[None], run: Run, findings: Sequence[Finding]) -> None:
     """Reproduce the run at small scale if the user confirms it; then show the small run."""
 
     def answered(is_confirmed: bool | None) -> None:
@@ -338,7 +338,7 @@ def confirm_reproduction(screen: Screen[None], run: RunDir, findings: Sequence[F
     when_trusted(screen, [run], ask, executes=True)
 
 
-def confirm_command_again(screen: Screen[Any], run: RunDir) -> None:
+def confirm_command_again(screen: Screen[Any], run: Run) -> None:
     """Run the command of the run once more if the user confirms it; then show the new run."""
 
     def answered(plan: CommandPlan | None) -> None:
@@ -356,7 +356,7 @@ def confirm_command_again(screen: Screen[Any], run: RunDir) -> None:
     when_trusted(screen, [run], ask, executes=True)
 
 
-def _command_question(title: str, run: RunDir) -> Question[CommandPlan]:
+def _command_question(title: str, run: Run) -> Question[CommandPlan]:
     """The command, its folder and the name of the new run; or why it cannot be run again."""
     from engine.launch.command import plan_command_again
 
@@ -368,7 +368,7 @@ def _command_question(title: str, run: RunDir) -> Question[CommandPlan]:
     return Question(title, clean_text(text), [Answer(YES, "run it", plan, "in the background")])
 
 
-def _launch(screen: Screen[None], launch: Callable[[], RunDir], notice: str = "") -> None:
+def _launch(screen: Screen[None], launch: Callable[[], Run], notice: str = "") -> None:
     """Launch a run in a thread and open it with the notice, or say why it was not launched."""
 
     def work() -> None:
@@ -384,7 +384,7 @@ def _launch(screen: Screen[None], launch: Callable[[], RunDir], notice: str = ""
     screen.run_worker(work, thread=True, group="changes", exit_on_error=False)
 
 
-def fix_dialog(run: RunDir, fixes: Mapping[int, Fix]) -> Confirm[tuple[int, Rerun]]:
+def fix_dialog(run: Run, fixes: Mapping[int, Fix]) -> Confirm[tuple[int, Rerun]]:
     """Show each fix with everything it changes; returns the chosen number and its checked plan.
 
     The numbers are those on the list of all findings. Yes chooses the first applicable fix. What a
@@ -397,7 +397,7 @@ def fix_dialog(run: RunDir, fixes: Mapping[int, Fix]) -> Confirm[tuple[int, Reru
     return Confirm(waiting, lambda: _fix_question(title, run, listed))
 
 
-def _fix_question(title: str, run: RunDir, fixes: Mapping[int, Fix]) -> Question[tuple[int, Rerun]]:
+def _fix_question(title: str, run: Run, fixes: Mapping[int, Fix]) -> Question[tuple[int, Rerun]]:
     from engine.launch.rerun import check_rerun
 
     lines = [f"Launches a new run with these overrides; {run.id} is not changed."]
@@ -423,14 +423,14 @@ def _fix_question(title: str, run: RunDir, fixes: Mapping[int, Fix]) -> Question
     return Question(title, "\n".join(lines), answers)
 
 
-def reproduce_dialog(run: RunDir, findings: Sequence[Finding] = ()) -> Confirm[bool]:
+def reproduce_dialog(run: Run, findings: Sequence[Finding] = ()) -> Confirm[bool]:
     """Show what a small-scale reproduction reduces; ``findings`` are those of the run."""
     title = f"Reproduce {run.id} at small scale?"
     waiting: Question[bool] = Question(title, "Planning the small run ...")
     return Confirm(waiting, lambda: _reproduce_question(title, run, findings))
 
 
-def _reproduce_question(title: str, run: RunDir, findings: Sequence[Finding]) -> Question[bool]:
+def _reproduce_question(title: str, run: Run, findings: Sequence[Finding]) -> Question[bool]:
     from engine.launch.lineage import must_fail
     from engine.launch.repro import plan_repro
 

@@ -15,7 +15,7 @@ from textual.screen import Screen, ScreenResultType
 from textual.widgets import Static
 
 from engine.base.errors import UsageError
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import Case, agree, objection
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.widgets.facts import inert
@@ -166,7 +166,7 @@ def trust_question(case: Case) -> Question[bool]:
 
 def when_trusted(
     screen: Screen[Any],
-    runs: Sequence[RunDir],
+    runs: Sequence[Run],
     act: Callable[[], None],
     *,
     executes: bool = False,

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from engine.run.finding import Evidence, Finding, Fix, launchable
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.drawing.findings import detail, list_row
 from grubrics_tui.drawing.spans import Row, Span, wrapped
 from grubrics_tui.model.poller import Poller
@@ -94,7 +94,7 @@ class FindingsScreen(CockpitScreen):
 
     def _fill(self, findings: Sequence[Finding]) -> None:
         """Show the findings. A command or an external log has no config to which a fix applies."""
-        has_config = isinstance(self.run, RunDir) and not self.run.is_command
+        has_config = isinstance(self.run, Run) and not self.run.is_command
         self._choices = launchable(findings) if has_config else ()
         listed = self.query_one(FindingList)
         listed.border_subtitle = Content(clean_text(self.run.id))
@@ -127,11 +127,11 @@ class FindingsScreen(CockpitScreen):
         if action == "fix":
             return parameters[0] in self._applicable(finding)
         if action == "reproduce":
-            return isinstance(self.run, RunDir) and not self.run.is_command
+            return isinstance(self.run, Run) and not self.run.is_command
         if action == "evidence":
             return self._evidence_line() is not None
         if action == "open_rollouts":
-            return isinstance(self.run, RunDir) and self._rollout() is not None
+            return isinstance(self.run, Run) and self._rollout() is not None
         return super().check_action(action, parameters)
 
     def action_finding(self, count: int) -> None:
@@ -151,7 +151,7 @@ class FindingsScreen(CockpitScreen):
 
     def action_open_rollouts(self) -> None:
         """Open the first rollout of the evidence; the others are in its group or step."""
-        if isinstance(run := self.run, RunDir) and (evidence := self._rollout()) is not None:
+        if isinstance(run := self.run, Run) and (evidence := self._rollout()) is not None:
             values = evidence.values
             rollout = values["rollout"]
             number = rollout if isinstance(rollout, int) else None
@@ -162,17 +162,17 @@ class FindingsScreen(CockpitScreen):
 
     def action_launch_fix(self) -> None:
         """Ask which of the applicable fixes of the finding to apply."""
-        if isinstance(self.run, RunDir) and (fixes := self._applicable(self.selected)):
+        if isinstance(self.run, Run) and (fixes := self._applicable(self.selected)):
             confirm_fix(self, self.run, fixes)
 
     def action_fix(self, number: int) -> None:
         """Ask whether to apply the fix of this number."""
         fix = self._applicable(self.selected).get(number)
-        if isinstance(self.run, RunDir) and fix is not None:
+        if isinstance(self.run, Run) and fix is not None:
             confirm_fix(self, self.run, {number: fix})
 
     def action_reproduce(self) -> None:
-        if isinstance(self.run, RunDir):
+        if isinstance(self.run, Run):
             confirm_reproduction(self, self.run, self.query_one(FindingList).items)
 
     def _applicable(self, finding: Finding | None) -> dict[int, Fix]:

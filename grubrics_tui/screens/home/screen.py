@@ -25,7 +25,7 @@ from engine.base.quantities import (
 )
 from engine.doctor.health import Health
 from engine.run.columns import RunInfo, format_step
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, clipped, fitted, width_of
 from grubrics_tui.model.ended_run_doctor import EndedRunDoctor
@@ -329,7 +329,7 @@ class HomeScreen(CockpitScreen):
 
     def _open(self, message: type[OpenRun | OpenSummary | OpenFindings | OpenConfig]) -> None:
         if (info := self.query_one(NewsList).run) is not None:
-            self.post_message(message(RunDir(self._root / info.id)))
+            self.post_message(message(Run(self._root / info.id)))
 
     def action_relaunch(self) -> None:
         if (info := self.query_one(NewsList).run) is not None:

@@ -15,7 +15,7 @@ from textual.timer import Timer
 from engine.base.errors import UsageError
 from engine.run.finding import Finding, launchable
 from engine.run.history.live import Update
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.model.poller import Poller
@@ -87,7 +87,7 @@ class LiveScreen(ChartScreen):
         self.history = History()
         self._settings = settings or Settings()
         self._kind = kind_of(run)
-        self._is_command = isinstance(run, RunDir) and run.is_command
+        self._is_command = isinstance(run, Run) and run.is_command
         self._layout_kind = layout_of(run)
         self._default_panels = panels_for(self._settings, self._kind.name if self._kind else "")
         self._layouts = layouts or LayoutFile()
@@ -104,7 +104,7 @@ class LiveScreen(ChartScreen):
         self.set_reactive(
             LiveScreen.panels,
             external_layout(run)
-            if not isinstance(run, RunDir)
+            if not isinstance(run, Run)
             else self._layouts.load(self._layout_kind, self._default_panels),
         )
         self.set_reactive(LiveScreen.view, replace(self.view, smoothing=self._settings.smoothing))
@@ -121,7 +121,7 @@ class LiveScreen(ChartScreen):
             panel.price = self._settings.judge_price
 
     def on_mount(self) -> None:
-        if isinstance(self.run, RunDir) or not self.run.console:
+        if isinstance(self.run, Run) or not self.run.console:
             self._poll()
         else:
             self.call_after_refresh(self._open_console, self.run.console)
@@ -145,7 +145,7 @@ class LiveScreen(ChartScreen):
         self.query_one(PanelGrid).show(self.history)
         self.refresh_bindings()
         # The first findings of an ended run or an external log are not news.
-        is_active = isinstance(self.run, RunDir) and not self._has_ended
+        is_active = isinstance(self.run, Run) and not self._has_ended
         if is_news and self._settings.bell and (self._was_diagnosed or is_active):
             self.app.bell()
         self._was_diagnosed = True
@@ -160,7 +160,7 @@ class LiveScreen(ChartScreen):
         keys = first_keys(self.where, self._settings.keys or {})
         is_read_only = self._settings.read_only
         offered = [step for step in steps if not (is_read_only and is_changing(step[0]))]
-        own = isinstance(self.run, RunDir)
+        own = isinstance(self.run, Run)
         shown = [(keys[action], label) for action, label in offered] if own else []
         self.query_one(Banner).show(self.history, shown)
 
@@ -169,12 +169,12 @@ class LiveScreen(ChartScreen):
         has_failed = state.has_ended and not state.went_well
         if not has_failed:
             self._ended_attempt, self._resume_step = 0, None
-        elif self._ended_attempt != state.attempt and isinstance(self.run, RunDir):
+        elif self._ended_attempt != state.attempt and isinstance(self.run, Run):
             self._ended_attempt = state.attempt
             self._find_resume_point(self.run, state.attempt)
 
     @work(thread=True, exclusive=True, group="resume", exit_on_error=False)
-    def _find_resume_point(self, run: RunDir, attempt: int) -> None:
+    def _find_resume_point(self, run: Run, attempt: int) -> None:
         from engine.launch.resume import resume_step  # Start-up time.
 
         try:
@@ -212,7 +212,7 @@ class LiveScreen(ChartScreen):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what applies now: stop an active run, summarize an ended one."""
         needs, ended = needs_of("live", action), self._has_ended
-        if needs and not isinstance(self.run, RunDir):
+        if needs and not isinstance(self.run, Run):
             return False
         if needs == "ended":
             return ended
@@ -252,7 +252,7 @@ class LiveScreen(ChartScreen):
         if self._is_command and self._kind is None and self.is_current and kind_of(self.run):
             self.post_message(OpenRun(self.run))  # with the panels for its first metrics
             return
-        if isinstance(self.run, RunDir) or update.read_share >= 1:
+        if isinstance(self.run, Run) or update.read_share >= 1:
             self._doctor.update(update.state, self.history.columns)
         self._look_for_checkpoint(update.state)
         self.query_one(RunHeader).show(self.history)
@@ -304,7 +304,7 @@ class LiveScreen(ChartScreen):
 
     @work(thread=True, exclusive=True, group="layout", exit_on_error=False)
     def _save_layout(self, layout: Layout) -> None:
-        if isinstance(self.run, RunDir):
+        if isinstance(self.run, Run):
             self._layouts.save(self._layout_kind, layout, self._default_panels)
 
     def action_panel(self, index: int) -> None:
@@ -358,39 +358,39 @@ class LiveScreen(ChartScreen):
         """Open the step under the cursor if the x axis shows steps; else the latest step."""
         at_step = self.view.axis == "step" and self.view.cursor is not None
         step = round(self.view.cursor or 0) if at_step else None
-        if isinstance(self.run, RunDir):
+        if isinstance(self.run, Run):
             self.post_message(OpenRollouts(self.run, step))
 
     def action_stop(self) -> None:
         run, state = self.run, self.history.state
-        if isinstance(run, RunDir) and state is not None:
+        if isinstance(run, Run) and state is not None:
             confirm_stop(self, [(run, state)])
 
     def action_resume(self) -> None:
         run, state = self.run, self.history.state
-        if isinstance(run, RunDir) and state is not None:
+        if isinstance(run, Run) and state is not None:
             confirm_resume(self, [(run, state)])
 
     def action_launch_fix(self) -> None:
         """Ask which of the fixes of all findings to apply."""
-        if isinstance(self.run, RunDir):
+        if isinstance(self.run, Run):
             fixes = dict(enumerate(launchable(self.history.findings), start=1))
             confirm_fix(self, self.run, fixes)
 
     def action_reproduce(self) -> None:
-        if isinstance(self.run, RunDir):
+        if isinstance(self.run, Run):
             confirm_reproduction(self, self.run, self.history.findings)
 
     def action_summary(self) -> None:
-        if isinstance(self.run, RunDir):
+        if isinstance(self.run, Run):
             self.post_message(OpenSummary(self.run))
 
     def action_log_entry(self) -> None:
-        if isinstance(self.run, RunDir):
+        if isinstance(self.run, Run):
             self.post_message(OpenLogEntry(self.run))
 
     def action_relaunch(self) -> None:
-        if isinstance(self.run, RunDir):
+        if isinstance(self.run, Run):
             self.post_message(LaunchAgain(self.run.id))
 
     async def action_back(self) -> None:

@@ -29,7 +29,7 @@ from engine.launch.plan_launch import (
     parse_seeds,
     plan_launches,
 )
-from engine.run.rundir import RunDir, check_id
+from engine.run.run import Run, check_id
 from grubrics_tui.screens.base import ScrolledScreen
 from grubrics_tui.screens.dialogs.choices import AskValue, PickName
 from grubrics_tui.screens.navigation import OpenRun
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from engine.config.steps import StepPlan
     from engine.launch.launcher import LaunchPlan
     from engine.launch.plan_launch import Order
-    from engine.run.rundir import RunDir
+    from engine.run.run import Run
 
 
 _NOW, _TURN = "now", "in the queue"
@@ -58,7 +58,7 @@ _NOW, _TURN = "now", "in the queue"
 class Planned:
     plans: Sequence[LaunchPlan]
     steps: StepPlan | None
-    again: RunDir | None = None
+    again: Run | None = None
     queued: Sequence[str] = ()
     """The runs that are in the queue already."""
 
@@ -275,7 +275,7 @@ _CURVE = 24
 
 
 def order_facts(
-    plans: Sequence[LaunchPlan], order: Order, again: RunDir | None, queued: Sequence[str]
+    plans: Sequence[LaunchPlan], order: Order, again: Run | None, queued: Sequence[str]
 ) -> Iterator[Fact]:
     """What was chosen. ``queued`` are the runs that are in the queue already."""
     config = plans[0].config

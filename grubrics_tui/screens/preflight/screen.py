@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from engine.checks.check import Check
     from engine.checks.complete_change import CheckFix
     from engine.config.load import Config
-    from engine.run.rundir import RunDir
+    from engine.run.run import Run
 
 
 _STATUS, _NAME = 8, 14
@@ -197,7 +197,7 @@ class PreflightScreen(WithChoices, CockpitScreen):
                 return
             self.call_later(self.show_answer, check)
 
-    def show_config(self, config: Config, again: RunDir | None, ids: Sequence[str]) -> None:
+    def show_config(self, config: Config, again: Run | None, ids: Sequence[str]) -> None:
         self.config = config
         self.query_one("#run", Facts).show(config_facts(config, again))
         self.query_one(CheckChoices).start(ids)
@@ -384,7 +384,7 @@ class PreflightScreen(WithChoices, CockpitScreen):
             self.app.pop_screen()
 
 
-def config_facts(config: Config, again: RunDir | None = None) -> list[Fact]:
+def config_facts(config: Config, again: Run | None = None) -> list[Fact]:
     """What will be trained, with which judge and overrides. ``again``: the run that it is of."""
     from engine.base.judge_providers import asks_server
     from engine.config.scoring import asks_judge, scorer

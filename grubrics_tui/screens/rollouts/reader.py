@@ -14,7 +14,7 @@ from textual.worker import get_current_worker
 from engine.run.conversation import Conversation
 from engine.run.history.reward_records import Split
 from engine.run.history.rollouts import Group, RolloutStore, StepRollouts, StepSearch, Visit
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.drawing.rollouts import common_tail
 from grubrics_tui.model.poller import Pace, Poller
 from grubrics_tui.model.rollout_view import (
@@ -95,7 +95,7 @@ class RolloutReader:
     """
 
     def __init__(
-        self, screen: Screen[None], taker: Audience, run: RunDir, view: Callable[[], RolloutView]
+        self, screen: Screen[None], taker: Audience, run: Run, view: Callable[[], RolloutView]
     ) -> None:
         """``taker`` is the screen, too. ``view`` returns what it shows now, to the threads."""
         self.store = RolloutStore(run.path)

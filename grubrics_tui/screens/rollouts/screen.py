@@ -12,7 +12,7 @@ from engine.base.errors import UsageError
 from engine.run.history.reward_records import Split
 from engine.run.history.rollout_query import Filter, numbers_of
 from engine.run.history.rollouts import StepRollouts, Visit
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Hit, Pair, RolloutView
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.screens.rollouts.body import RolloutBody, RolloutBox, Scene
@@ -66,7 +66,7 @@ class RolloutsScreen(CockpitScreen):
     """
 
     def __init__(
-        self, run: RunDir, step: int | None = None, group: str = "", rollout: int | None = None
+        self, run: Run, step: int | None = None, group: str = "", rollout: int | None = None
     ) -> None:
         super().__init__()
         self.run = run

@@ -13,7 +13,7 @@ from textual.widgets import Input, Static, TextArea
 
 from engine.base.errors import UsageError
 from engine.run.notes import Notes, NotesChangedError, edit_notes
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.screens.base import FIELD_BINDINGS, Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.widgets.facts import inert
@@ -37,7 +37,7 @@ class NotesScreen(Dialog[Notes]):
     }
     """
 
-    def __init__(self, run: RunDir, notes: Notes) -> None:
+    def __init__(self, run: Run, notes: Notes) -> None:
         super().__init__()
         self._run_dir, self._before = run, notes
         self._leaving = False

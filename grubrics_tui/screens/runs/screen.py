@@ -14,7 +14,7 @@ from engine.base.quantities import format_count, format_size
 from engine.run.columns import COLUMNS, Column, RunInfo, sort_runs
 from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, find_kind
 from engine.run.notes import Notes
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from engine.supervise.hosts import find_host
 from engine.supervise.housekeeping import archive, delete, finish_deletions, plan_deletion
@@ -118,7 +118,9 @@ class RunsScreen(CockpitScreen):
         self._listed_runs |= {run.id: run for run in listing.runs}
         if not listing.filter:
             self._listed_runs = {run.id: run for run in listing.runs}
-        self.marks.keep(run for run in self.marks.ids if RunDir(self._root / run).manifest.exists())
+        self.marks.keep(
+            run for run in self.marks.ids if Run(self._root / run).manifest_file.exists()
+        )
         self._list(listing)
         self.query_one(FilterBar).show_remark(listing.remark or "", "warning")
         if self.marks:
@@ -256,7 +258,7 @@ class RunsScreen(CockpitScreen):
         if len(ids) < 2:
             self.notify("Select runs with space, then press x to compare", markup=False)
             return
-        self.post_message(OpenCompare([RunDir(self._root / run) for run in ids], self.marks))
+        self.post_message(OpenCompare([Run(self._root / run) for run in ids], self.marks))
 
     def action_notes(self) -> None:
         if (info := self._selected) is None:
@@ -328,11 +330,11 @@ class RunsScreen(CockpitScreen):
     def _facts(self, info: RunInfo) -> list[Fact]:
         return run_facts(info, self._health.health(info))
 
-    def _with_states(self, infos: Sequence[RunInfo]) -> list[tuple[RunDir, RunState]]:
+    def _with_states(self, infos: Sequence[RunInfo]) -> list[tuple[Run, RunState]]:
         return [(self._run(info), info.state) for info in infos]
 
-    def _run(self, info: RunInfo) -> RunDir:
-        return RunDir(self._root / info.id)
+    def _run(self, info: RunInfo) -> Run:
+        return Run(self._root / info.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer what applies to the run under the cursor, or to the selected runs."""
@@ -422,7 +424,7 @@ class RunsScreen(CockpitScreen):
         when_trusted(self, runs, ask)
 
     @work(thread=True, group="changes", exit_on_error=False)
-    def _remove(self, runs: Sequence[RunDir], removal: Removal) -> None:
+    def _remove(self, runs: Sequence[Run], removal: Removal) -> None:
         removed, freed = list[str](), 0
         for run in runs:
             try:
@@ -478,7 +480,7 @@ def _allows(action: str, info: RunInfo) -> bool:
     return info.state.has_ended == (action != "stop")
 
 
-def _apply_removal(run: RunDir, root: Path, removal: Removal) -> int:
+def _apply_removal(run: Run, root: Path, removal: Removal) -> int:
     """Archive or delete a run; returns how many bytes that freed."""
     if removal == "archive":
         archive(run)

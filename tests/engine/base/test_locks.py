@@ -14,7 +14,7 @@ import pytest
 
 from engine.base import jsonl, locks
 from engine.run.manifest import Ticket
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.supervise.queue import QueuePlace, Start, Wait
 
 HOLD = """
@@ -83,7 +83,7 @@ def test_a_run_waits_for_a_locked_queue_until_it_is_released(
     monkeypatch.setattr("engine.supervise.queue._JOIN_PATIENCE_S", 0.1)
     lock = tmp_path / jsonl.APPEND_LOCK
     lock.touch(mode=0o600)
-    run = RunDir(tmp_path / "mine")
+    run = Run(tmp_path / "mine")
     run.path.mkdir()
     with held(lock) as pid:
         place = QueuePlace(run, Ticket(turn=True))

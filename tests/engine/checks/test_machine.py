@@ -17,7 +17,7 @@ from engine.checks.complete_change import parse_fix
 from engine.run.identity import Identity
 from engine.run.marks import Mark
 from engine.run.processes import identify, marked
-from engine.run.rundir import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, RunDir
+from engine.run.run import ATTEMPT_DIR_VARIABLE, RUN_ID_VARIABLE, Run
 from engine.run.state import RunState, StateName, this_host, write_state
 from tests.engine.checks.project import Project
 from tests.waiting import wait_for
@@ -29,8 +29,8 @@ def active(
     state: StateName = "running",
     folder: str = "runs",
     **more: str,
-) -> RunDir:
-    run = RunDir(project.root / folder / name)
+) -> Run:
+    run = Run(project.root / folder / name)
     run.path.mkdir(parents=True)
     known: dict[str, Any] = {"host": this_host(), **more}
     mine = identify(os.getpid())
@@ -39,10 +39,10 @@ def active(
 
 
 @pytest.fixture
-def elsewhere(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDir]:
+def elsewhere(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """A run of another runs directory, with a live process."""
     run = active(project, "night", folder="elsewhere")
-    jsonl.write_json(run.manifest, {"v": 1})
+    jsonl.write_json(run.manifest_file, {"v": 1})
     mark = {ATTEMPT_DIR_VARIABLE: str(run.attempt(1).path), RUN_ID_VARIABLE: run.id}
     process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, env={**os.environ, **mark})
     identity = identify(process.pid)
@@ -123,7 +123,7 @@ def test_the_run_that_launches_this_one_only_waits_for_it(project: Project) -> N
 
 def test_a_run_that_only_follows_files_shares_nothing(project: Project) -> None:
     run = active(project)
-    jsonl.write_json(run.manifest, {"v": 1, "kind": "command", "adopted": {"path": "/a.log"}})
+    jsonl.write_json(run.manifest_file, {"v": 1, "kind": "command", "adopted": {"path": "/a.log"}})
     assert answer(project).status == "ok"
 
 
@@ -133,25 +133,21 @@ def test_queued_and_ended_runs_use_nothing(project: Project, state: StateName) -
     assert answer(project).message == "no other active run of yours on this host"
 
 
-def test_a_run_of_another_runs_directory_is_named_with_it(
-    project: Project, elsewhere: RunDir
-) -> None:
+def test_a_run_of_another_runs_directory_is_named_with_it(project: Project, elsewhere: Run) -> None:
     result = answer(project)
     folder = elsewhere.path.parent
     assert result.status == "warn" and result.fix is None
     assert f"run 'night' of {folder} is running at step 3 of 40" in result.message
 
 
-def test_a_queue_does_not_wait_for_it(project: Project, elsewhere: RunDir) -> None:
+def test_a_queue_does_not_wait_for_it(project: Project, elsewhere: Run) -> None:
     active(project)
     assert "'other'" in answer(project).message
     waiting = answer(project, waits=True)
     assert (waiting.status, waiting.fix, "'other'" in waiting.message) == ("warn", None, False)
 
 
-def test_an_ended_run_of_another_directory_uses_nothing(
-    project: Project, elsewhere: RunDir
-) -> None:
+def test_an_ended_run_of_another_directory_uses_nothing(project: Project, elsewhere: Run) -> None:
     write_state(elsewhere, RunState("finished"))
     assert answer(project).status == "ok"
 

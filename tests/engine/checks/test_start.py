@@ -17,7 +17,7 @@ from engine.launch.launcher import manifest, plan
 from engine.run.checkpoints.ownership import STAMP, Stamp, claim
 from engine.run.host.programs import typed_module
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.checks.project import Project, write_model
 from tests.engine.run.checkpoints.checkpoint_files import save
@@ -133,18 +133,18 @@ def test_another_configuration_names_the_way_on_and_what_differs(project: Projec
 def test_resuming_a_finished_run_is_not_suggested(project: Project) -> None:
     save(GRPO_FOLDER, 3)
     earlier = launch_files(project, "data.max_prompt_length=128")
-    write_state(RunDir(project.root / "runs" / earlier), RunState("finished"))
+    write_state(Run(project.root / "runs" / earlier), RunState("finished"))
     assert project.checks()["checkpoint"].fix is None
 
 
 def launch_files(project: Project, *overrides: str) -> str:
     """What a launch leaves on the disk, without its processes; the run's id."""
-    run = RunDir(project.root / "runs" / "old")
+    run = Run(project.root / "runs" / "old")
     config = project.config("grpo", *overrides)
     run.path.mkdir(parents=True)
     contents = manifest(plan(config, "old", project.root / "elsewhere"))
     run.write_manifest(contents)
-    run.config.write_text(pinned_config(contents.config))
+    run.config_file.write_text(pinned_config(contents.config))
     write_state(run, RunState("failed"))
     claim(run)
     return run.id
@@ -306,20 +306,20 @@ def test_a_hub_models_name_tells_its_size(project: Project) -> None:
 
 
 def test_a_folder_that_another_run_saves_into_is_left_to_it(project: Project) -> None:
-    other = RunDir(project.root / "runs" / "other")
+    other = Run(project.root / "runs" / "other")
     other.path.mkdir(parents=True)
     folder = project.config().get("trainer.default_local_dir")
-    jsonl.write_json(other.manifest, {"cwd": str(Path.cwd()), "checkpoint_dir": folder})
+    jsonl.write_json(other.manifest_file, {"cwd": str(Path.cwd()), "checkpoint_dir": folder})
     write_state(other, RunState("running", supervisor=identify(os.getpid())))
     result = project.checks()["checkpoint"]
     assert result.status == "warn"
     assert "is being written by run 'other'; a launch saves" in result.message
 
 
-def write_run(project: Project, name: str, state: RunState, **manifest: object) -> RunDir:
-    run = RunDir(project.root / "runs" / name)
+def write_run(project: Project, name: str, state: RunState, **manifest: object) -> Run:
+    run = Run(project.root / "runs" / name)
     run.path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {"cwd": str(Path.cwd()), **manifest})
+    jsonl.write_json(run.manifest_file, {"cwd": str(Path.cwd()), **manifest})
     write_state(run, state)
     return run
 

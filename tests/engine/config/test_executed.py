@@ -22,7 +22,7 @@ from engine.launch.pipelines.stages import read_pipeline
 from engine.launch.pipelines.start import plan_start, start
 from engine.launch.rescore import recorded
 from engine.launch.resume import resume, resume_plan
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.run.trust import UntrustedError, agree, vouch
 from grubrics_tui.cli import app
@@ -69,14 +69,14 @@ def reasons(found: Config) -> str:
     return "" if case is None else "; ".join(case.reasons)
 
 
-def launched() -> RunDir:
+def launched() -> Run:
     """A run of the config that ended before its first step."""
     planned = plan(config("data.custom_cls.path=lib/named.py"), "one", Path("runs"))
-    run = RunDir(planned.directory)
+    run = Run(planned.directory)
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(planned)
     run.write_manifest(contents)
-    files.write_atomic(run.config, pinned_config(contents.config))
+    files.write_atomic(run.config_file, pinned_config(contents.config))
     write_state(run, RunState("failed"))
     vouch(run)
     return run
@@ -182,7 +182,7 @@ def test_a_module_that_a_stranger_put_into_the_working_folder_counts() -> None:
     assert "helper.py is owned by uid 54321" in reasons(config())
 
 
-EXECUTING: dict[str, Callable[[RunDir], object]] = {
+EXECUTING: dict[str, Callable[[Run], object]] = {
     "resume": resume,
     "plan to resume": resume_plan,
     "reproduce --rescore": recorded,
@@ -192,7 +192,7 @@ EXECUTING: dict[str, Callable[[RunDir], object]] = {
 
 @pytest.mark.parametrize("action", EXECUTING.values(), ids=EXECUTING)
 def test_whatever_executes_a_run_refuses_such_code_outside_of_it(
-    action: Callable[[RunDir], object], monkeypatch: pytest.MonkeyPatch
+    action: Callable[[Run], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = launched()
     Path("lib/named.py").chmod(0o666)

@@ -14,7 +14,7 @@ from engine.config.load import load_config
 from engine.config.places import data_files
 from engine.doctor.data_findings import data_findings
 from engine.run.manifest import Setting
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.checks.project import make_project
 
 
@@ -25,18 +25,18 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def launched(root: Path, *changed: str) -> RunDir:
+def launched(root: Path, *changed: str) -> Run:
     """A run of the project, as far as its data goes."""
     config = load_config("grpo", changed)
-    run = RunDir(root / "runs" / "r")
+    run = Run(root / "runs" / "r")
     run.path.mkdir(parents=True)
     entries = {
         key: Setting(value, config.origins.get(key, "default"))
         for key, value in config.values.items()
     }
-    run.config.write_text(pinned_config(entries))
+    run.config_file.write_text(pinned_config(entries))
     data = {name: {"sha256": hash} for name, hash in fingerprints(data_files(config)).items()}
-    jsonl.write_json(run.manifest, {"v": 1, "data": data})
+    jsonl.write_json(run.manifest_file, {"v": 1, "data": data})
     return run
 
 

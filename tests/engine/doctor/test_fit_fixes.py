@@ -13,7 +13,7 @@ from engine.doctor.live import LiveDoctor
 from engine.doctor.run_end import fit_fixes, offer_fixes
 from engine.run.finding import Change, Finding, Fix, Severity
 from engine.run.history.columns import Columns
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from tests.engine.checks.project import Project, row
 from tests.manifests import change_config, change_manifest
@@ -31,11 +31,11 @@ FIXES = (
 UNHEALTHY = Finding("cuda_oom_training", Severity.CRITICAL, "title", "cause", fixes=FIXES)
 
 
-def launched(folder: Path, *keys: str) -> RunDir:
-    run = RunDir(folder)
+def launched(folder: Path, *keys: str) -> Run:
+    run = Run(folder)
     run.attempt(1).path.mkdir(parents=True)
     config = {key: {"value": None if key.endswith("init") else 1} for key in keys}
-    jsonl.write_json(run.manifest, {"v": 1, "attempts": [{"number": 1}], "config": config})
+    jsonl.write_json(run.manifest_file, {"v": 1, "attempts": [{"number": 1}], "config": config})
     return run
 
 
@@ -58,7 +58,7 @@ def test_all_stay_where_the_config_has_the_keys_or_is_not_known(tmp_path: Path) 
     known = launched(tmp_path / "known", "lora.r", MICRO)
     assert (
         fit_fixes([UNHEALTHY], known)
-        == fit_fixes([UNHEALTHY], RunDir(tmp_path / "external"))
+        == fit_fixes([UNHEALTHY], Run(tmp_path / "external"))
         == [UNHEALTHY]
     )
 
@@ -78,7 +78,7 @@ def test_a_usual_value_never_leads_back(
 ) -> None:
     run = launched(tmp_path, key)
     jsonl.write_json(
-        run.manifest, {"v": 1, "attempts": [{"number": 1}], "config": {key: {"value": now}}}
+        run.manifest_file, {"v": 1, "attempts": [{"number": 1}], "config": {key: {"value": now}}}
     )
     unhealthy = replace(UNHEALTHY, fixes=(Fix("a usual one", (Change("config", key, proposed),)),))
     (one,) = fit_fixes([unhealthy], run)

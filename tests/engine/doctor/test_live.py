@@ -14,7 +14,7 @@ from engine.doctor.live import LiveDoctor, RunFollower
 from engine.doctor.text.findings import ConsoleDiagnosis, findings
 from engine.doctor.text.reader import LogReader
 from engine.run.history.columns import Columns
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.doctor.metrics.curves import alerts, healthy
 
@@ -38,16 +38,16 @@ def ids(found: list) -> list[str]:  # type: ignore[type-arg]
     return [one.id for one in found]
 
 
-def make_run(folder: Path, *attempts: dict[str, int]) -> RunDir:
-    run = RunDir(folder)
+def make_run(folder: Path, *attempts: dict[str, int]) -> Run:
+    run = Run(folder)
     for attempt in attempts or ({"number": 1},):
         run.attempt(attempt["number"]).path.mkdir(parents=True)
     manifest = {"v": 1, "kind": "grpo", "attempts": list(attempts) or [{"number": 1}]}
-    jsonl.write_json(run.manifest, manifest)
+    jsonl.write_json(run.manifest_file, manifest)
     return run
 
 
-def log_steps(run: RunDir, steps: int, exploded: int) -> None:
+def log_steps(run: Run, steps: int, exploded: int) -> None:
     """Steps of the first attempt, whose gradients explode from one of them on."""
     curves = healthy(2, steps)
     curves["actor/grad_norm"][exploded:] *= 1000

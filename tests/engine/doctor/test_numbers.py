@@ -8,7 +8,7 @@ from typing import Any
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.doctor.live import NumberDiagnosis
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from tests.engine.doctor.metrics.curves import alerts, columns, healthy
 from tests.engine.doctor.rewards.records import failing, scored, write
@@ -16,12 +16,12 @@ from tests.engine.doctor.rewards.records import failing, scored, write
 RUNNING = RunState("running")
 
 
-def make_run(folder: Path, **values: Any) -> RunDir:
+def make_run(folder: Path, **values: Any) -> Run:
     (folder / "attempt_1").mkdir()
     config = {key: {"value": value, "origin": "cli"} for key, value in values.items()}
     manifest = {"v": 1, "kind": "grpo", "config": config, "attempts": [{"number": 1}]}
     jsonl.write_json(folder / "manifest.json", manifest)
-    return RunDir(folder)
+    return Run(folder)
 
 
 def test_a_healthy_run_has_no_alert(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_healthy_run_has_no_alert(tmp_path: Path) -> None:
 
 
 def test_a_run_without_anything_has_none(tmp_path: Path) -> None:
-    assert NumberDiagnosis(RunDir(tmp_path)).findings(RUNNING, columns({"reward/mean": []})) == []
+    assert NumberDiagnosis(Run(tmp_path)).findings(RUNNING, columns({"reward/mean": []})) == []
 
 
 def test_a_rate_that_breaks_the_model_is_the_root_of_all_that_follows(tmp_path: Path) -> None:

@@ -11,30 +11,30 @@ from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.doctor.run_files import RunFiles
 from engine.run.manifest import Setting
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from tests.paths import CONFIGS
 
 GIB = 2**30
 
 
-def training(tmp_path: Path, free: float, *overrides: str) -> RunDir:
+def training(tmp_path: Path, free: float, *overrides: str) -> Run:
     """A run of the production config on a host of 64 GiB with so many free."""
     config = load_config(str(CONFIGS / "verl_grpo.yaml"), overrides, {})
-    run = RunDir(tmp_path / "runs" / "r")
+    run = Run(tmp_path / "runs" / "r")
     run.attempt(1).path.mkdir(parents=True)
     entries = {
         key: Setting(value, config.origins.get(key, "default"))
         for key, value in config.values.items()
     }
-    run.config.write_text(pinned_config(entries))
+    run.config_file.write_text(pinned_config(entries))
     for used in (1.0, 64 - free):
         sample = {"v": 1, "t": 1.0, "mem_total": 64 * GIB, "mem_used": int(used * GIB)}
         jsonl.append(run.attempt(1).system, sample)
     return run
 
 
-def ids(run: RunDir, step: int = 1999, state: str = "running") -> list[str]:
+def ids(run: Run, step: int = 1999, state: str = "running") -> list[str]:
     now = RunState(state, step=step, total_steps=2000, attempt=1)  # type: ignore[arg-type]
     return [finding.id for finding in RunFiles(run).findings(now)]
 

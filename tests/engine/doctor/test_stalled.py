@@ -12,7 +12,7 @@ from engine.doctor.live import RunFollower
 from engine.doctor.run_files import RunFiles
 from engine.run.events import log_event
 from engine.run.finding import Finding
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.report.runs import make_run
 
@@ -20,7 +20,7 @@ REASON = "no step for 60 s; WorkerDict 7 is stopped (state T): kill -CONT 7"
 STOPPED = {"kind": "stopped", "process": "WorkerDict", "pid": 7, "process_state": "T"}
 
 
-def hung(tmp_path: Path, **seen: Any) -> RunDir:
+def hung(tmp_path: Path, **seen: Any) -> Run:
     run = make_run(tmp_path)
     run.attempt(1).path.mkdir(exist_ok=True)
     log_event(run, "start", attempt=1)
@@ -28,7 +28,7 @@ def hung(tmp_path: Path, **seen: Any) -> RunDir:
     return run
 
 
-def found(run: RunDir, state: str, step: int = 4, reason: str | None = None) -> list[Finding]:
+def found(run: Run, state: str, step: int = 4, reason: str | None = None) -> list[Finding]:
     return RunFiles(run).findings(RunState(state, reason=reason, step=step))  # type: ignore[arg-type]
 
 

@@ -9,15 +9,15 @@ import sys
 from pathlib import Path
 
 from engine.base import jsonl
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 PLAN = """
 import json, sys
 from pathlib import Path
 from engine.launch.command import plan_command, plan_command_again
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 runs = Path(sys.argv[1])
-again = plan_command_again(RunDir(runs / "first"), runs) if len(sys.argv) > 2 else None
+again = plan_command_again(Run(runs / "first"), runs) if len(sys.argv) > 2 else None
 print(json.dumps(dict((again or plan_command([sys.executable, "a.py"], runs)).variables)))
 """
 
@@ -38,11 +38,11 @@ def test_variables_before_the_command_are_kept_without_secrets(tmp_path: Path) -
 
 
 def test_a_command_runs_again_with_its_variables_or_those_given_now(tmp_path: Path) -> None:
-    run = RunDir(tmp_path / "runs" / "first")
+    run = Run(tmp_path / "runs" / "first")
     run.path.mkdir(parents=True)
     command = [sys.executable, "a.py"]
     attempts = [{"number": 1, "argv": command}]
     known = {"kind": "command", "argv": command, "cwd": str(tmp_path), "attempts": attempts}
-    jsonl.write_json(run.manifest, {"v": 1, **known, "variables": {"STEPS": "150", "LR": "1"}})
+    jsonl.write_json(run.manifest_file, {"v": 1, **known, "variables": {"STEPS": "150", "LR": "1"}})
     again = variables(run.path.parent, "again", LR="2")
     assert (again["STEPS"], again["LR"]) == ("150", "2")

@@ -16,7 +16,7 @@ from engine.launch.launcher import launch, manifest, plan
 from engine.launch.plan_launch import config_for_launch, plan_launch
 from engine.launch.resume import resume
 from engine.run.manifest import AttemptRecord
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
 from engine.supervise.stopping import stop_run
@@ -32,33 +32,33 @@ trainer: {default_local_dir: checkpoints, resume_mode: disable, total_training_s
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run that failed before its first step, launched with another torch."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "try.yaml").write_text(CONFIG)
     for name in ("train.jsonl", "val.jsonl"):
         (tmp_path / name).write_text("{}\n")
-    made = RunDir(tmp_path / "runs" / "first")
+    made = Run(tmp_path / "runs" / "first")
     contents = manifest(plan(load_config("try.yaml", [], {}), "first"))
     contents.environment["packages"]["torch"] = "1.0"
     contents = replace(contents, attempts=[AttemptRecord(number=1, argv=("true",))])
     made.attempt(1).path.mkdir(parents=True)
     made.write_manifest(contents)
-    made.config.write_text(pinned_config(contents.config))
+    made.config_file.write_text(pinned_config(contents.config))
     write_state(made, RunState("failed", total_steps=8))
     vouch(made)
     return made
 
 
-def drift_of(run: RunDir) -> dict[str, Any]:
+def drift_of(run: Run) -> dict[str, Any]:
     (event,) = (event for event in jsonl.read(run.events) if event["event"] == "drift")
     return event
 
 
 @pytest.mark.row("H11")
 @pytest.mark.waits
-def test_a_repeated_run_says_how_it_differs(run: RunDir) -> None:
+def test_a_repeated_run_says_how_it_differs(run: Run) -> None:
     Path("train.jsonl").write_text("{}\n{}\n")
     config, again = config_for_launch(run, [], run.path.parent)
     planned = plan_launch(config, run.path.parent, "second", again=again)
@@ -74,7 +74,7 @@ def test_a_repeated_run_says_how_it_differs(run: RunDir) -> None:
     }
 
 
-def test_data_that_is_not_used_any_more_is_no_drift(run: RunDir) -> None:
+def test_data_that_is_not_used_any_more_is_no_drift(run: Run) -> None:
     Path("train.jsonl").write_text("{}\n{}\n")
     Path("other.jsonl").write_text("{}\n")
     config, again = config_for_launch(run, ["data.train_files=other.jsonl"], run.path.parent)
@@ -84,7 +84,7 @@ def test_data_that_is_not_used_any_more_is_no_drift(run: RunDir) -> None:
 
 @pytest.mark.row("H11")
 @pytest.mark.waits
-def test_a_resumed_run_says_how_it_differs(run: RunDir) -> None:
+def test_a_resumed_run_says_how_it_differs(run: Run) -> None:
     (line,) = resume(run).warnings
     assert line.startswith("differs from attempt 1: torch 1.0 -> ")
     ended(run)

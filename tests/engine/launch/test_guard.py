@@ -30,7 +30,7 @@ from engine.run.finding import Finding, Severity
 from engine.run.guard_settings import GuardSettings, fires
 from engine.run.manifest import AttemptRecord, Setting
 from engine.run.processes import end_members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 from tests.engine.doctor.test_live import log_steps, make_run
 from tests.engine.run.checkpoints.checkpoint_files import save
@@ -72,14 +72,14 @@ def unguarded(stage: Stage) -> None:
 
 def unhealthy(
     stage: Stage, *arguments: str, steps: int = 1000, saved: Path | None = None, **guard: Any
-) -> RunDir:
+) -> Run:
     """A run whose judge refuses its key in step 2."""
     config = {**QUICK, **{f"guard.{key}": value for key, value in guard.items()}}
     arguments = (*SAID, "--sleep", "0.1", *arguments)
     return stage.start(*arguments, steps=steps, checkpoints=saved, config=config)
 
 
-def written(run: RunDir) -> str:
+def written(run: Run) -> str:
     """Everything the run's files say."""
     return "\n".join(p.read_text(errors="replace") for p in run.path.rglob("*") if p.is_file())
 
@@ -308,7 +308,7 @@ def test_a_notice_follows_no_redirect(
     moved = Inbox(302, inbox.address)
     monkeypatch.setenv(ADDRESS, moved.address)
     settings = GuardSettings(webhook_variable=ADDRESS)
-    ways = dict(notify(RunDir(stage.root / "r"), finding(), settings))
+    ways = dict(notify(Run(stage.root / "r"), finding(), settings))
     with pytest.raises(urllib.error.HTTPError, match="302"):
         ways["webhook"]()
     moved.close()
@@ -319,7 +319,7 @@ def test_a_notice_holds_no_secret_that_a_log_quoted(stage: Stage) -> None:
     quoted = finding_that_quotes(
         "cannot reach https://u:S3cretPw@db/x with sk-proj-Q7w8E9r0T1y2U3i4"
     )
-    told = message(RunDir(stage.root / "r"), quoted)["text"]
+    told = message(Run(stage.root / "r"), quoted)["text"]
     assert "S3cretPw" not in told and "Q7w8" not in told
     assert "cannot reach https://…@db/x" in told
 
@@ -385,7 +385,7 @@ def test_the_guard_of_a_deleted_run_ends(stage: Stage) -> None:
     unguarded(stage)
 
 
-def _deleted(run: RunDir) -> bool:
+def _deleted(run: Run) -> bool:
     shutil.rmtree(run.path, ignore_errors=True)
     return not run.path.exists()
 

@@ -9,14 +9,14 @@ import pytest
 from engine.base.files import content_hash
 from engine.launch.kept_data import LIMIT, find_copy, keep_data, kept_overrides
 from engine.run.manifest import FileFacts, FullManifest, Setting
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 MIB = 1 << 20
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
-    made = RunDir(tmp_path / "runs" / "mine")
+def run(tmp_path: Path) -> Run:
+    made = Run(tmp_path / "runs" / "mine")
     made.path.mkdir(parents=True)
     return made
 
@@ -34,7 +34,7 @@ def write_manifest(folder: Path, sizes: dict[str, int], limit: int = 1) -> FullM
     )
 
 
-def kept(run: RunDir, manifest: FullManifest) -> list[str]:
+def kept(run: Run, manifest: FullManifest) -> list[str]:
     keep_data(run, manifest)
     return [path for path, facts in manifest.data.items() if find_copy(run, path, facts)]
 
@@ -43,15 +43,15 @@ def kept(run: RunDir, manifest: FullManifest) -> list[str]:
     ("limit", "expected"), [(0, []), (1, ["b", "c"]), (2, ["b", "c"]), (3, ["a", "b", "c"])]
 )
 def test_the_smallest_files_are_kept_up_to_the_limit(
-    run: RunDir, tmp_path: Path, limit: int, expected: list[str]
+    run: Run, tmp_path: Path, limit: int, expected: list[str]
 ) -> None:
     manifest = write_manifest(tmp_path, {"a": 2 * MIB, "b": MIB // 2, "c": 1000}, limit)
     assert kept(run, manifest) == expected
 
 
-def test_runs_on_the_same_data_share_a_copy(run: RunDir, tmp_path: Path) -> None:
+def test_runs_on_the_same_data_share_a_copy(run: Run, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path, {"a": 10, "b": 20})
-    other = RunDir(run.path.with_name("other"))
+    other = Run(run.path.with_name("other"))
     other.path.mkdir()
     for each in (run, other):
         keep_data(each, manifest)
@@ -59,13 +59,13 @@ def test_runs_on_the_same_data_share_a_copy(run: RunDir, tmp_path: Path) -> None
     assert inodes[0] == inodes[1] and len(inodes[0]) == 2
 
 
-def test_a_file_that_changed_after_it_was_hashed_is_not_kept(run: RunDir, tmp_path: Path) -> None:
+def test_a_file_that_changed_after_it_was_hashed_is_not_kept(run: Run, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path, {"a": 10, "b": 20})
     (tmp_path / "b").write_text("other")
     assert kept(run, manifest) == ["a"]
 
 
-def test_a_damaged_copy_is_not_used(run: RunDir, tmp_path: Path) -> None:
+def test_a_damaged_copy_is_not_used(run: Run, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path, {"a": 10, "b": 20})
     keep_data(run, manifest)
     for copy in run.data.iterdir():
@@ -73,7 +73,7 @@ def test_a_damaged_copy_is_not_used(run: RunDir, tmp_path: Path) -> None:
     assert list(kept_overrides(run, manifest, ["a", "b"])) == []
 
 
-def test_only_changed_files_are_replaced(run: RunDir, tmp_path: Path) -> None:
+def test_only_changed_files_are_replaced(run: Run, tmp_path: Path) -> None:
     manifest = write_manifest(tmp_path, {"a": 10, "b": 20, "c": 30})
     keep_data(run, manifest)
     copy = find_copy(run, "c", manifest.data["c"])

@@ -10,7 +10,7 @@ import pytest
 from engine.base import jsonl
 from engine.doctor.live import RunFollower
 from engine.launch.lineage import Lineage
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, StateName, write_state
 from engine.run.trust import vouch
 
@@ -26,22 +26,22 @@ def make(
     state: StateName = "failed",
     step: int = 7,
     parent: dict[str, str] | None = None,
-) -> RunDir:
-    run = RunDir(root / name)
+) -> Run:
+    run = Run(root / name)
     run.attempt(1).path.mkdir(parents=True)
     manifest = {"v": 1, "kind": "grpo", "attempts": [{"number": 1}], "parent": parent}
-    jsonl.write_json(run.manifest, manifest)
+    jsonl.write_json(run.manifest_file, manifest)
     vouch(run)
     run.attempt(1).console.write_text(console)
     write_state(run, RunState(state, step=step, ended=2e9, heartbeat=2e9))
     return run
 
 
-def described(run: RunDir) -> str:
+def described(run: Run) -> str:
     return Lineage(run).describe(*RunFollower(run).diagnose())
 
 
-def derived(root: Path, console: str = "", relation: str = "fix", **more: object) -> RunDir:
+def derived(root: Path, console: str = "", relation: str = "fix", **more: object) -> Run:
     make(root, "unhealthy", UNHEALTHY)
     parent = {"run": "unhealthy", "relation": relation}
     return make(root, "derived", console, parent=parent, **more)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from engine.run.checkpoints.ownership import STAMP, claim
 from engine.run.host import environment
 from engine.run.host.surroundings import edited_complaint, edited_files
 from engine.run.manifest import Ticket
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
 from engine.supervise.milestones import CodeWatch
@@ -62,13 +62,13 @@ def edit(text: str = "V = 0.9\n") -> None:
     Path("mine/part.py").write_text(text)
 
 
-def made(name: str) -> RunDir:
+def made(name: str) -> Run:
     """A run as a launch leaves it, before its first step."""
-    run = RunDir(Path("runs") / name)
+    run = Run(Path("runs") / name)
     contents = manifest(plan(config(), name))
     run.attempt(1).path.mkdir(parents=True)
     run.write_manifest(contents)
-    run.config.write_text(pinned_config(contents.config))
+    run.config_file.write_text(pinned_config(contents.config))
     write_state(run, RunState("failed"))
     vouch(run)
     return run
@@ -101,7 +101,7 @@ def test_a_launch_keeps_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (run.code / "rw.py").is_file()
 
 
-def compared(*runs: RunDir) -> Any:
+def compared(*runs: Run) -> Any:
     return Comparer([RunRecord.read(run) for run in runs]).compare()
 
 
@@ -332,7 +332,7 @@ class TestTools:
             f"{rollout}.multi_turn.function_tool_path=tools.py",
         )
 
-    def made(self, name: str, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    def made(self, name: str, monkeypatch: pytest.MonkeyPatch) -> Run:
         monkeypatch.setattr(launcher, "start_supervisor", lambda run, variables=None: None)
         return launch(plan(self.config(), name))
 

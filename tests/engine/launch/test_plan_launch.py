@@ -19,7 +19,7 @@ from engine.launch.plan_launch import (
     plan_launches,
 )
 from engine.run.checkpoints.ownership import claim
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
 from tests.engine.checks.project import Project, make_project
@@ -37,27 +37,27 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 @pytest.fixture
-def first(project: Project) -> RunDir:
+def first(project: Project) -> Run:
     """A finished run that has left a checkpoint in the folder of its config."""
     run = leave_run(project.config("grpo", f"{LR}=3e-5"))
     Path("checkpoints/grpo/global_step_1").mkdir(parents=True)
     return run
 
 
-def leave_run(config: Config) -> RunDir:
+def leave_run(config: Config) -> Run:
     """A finished run of the config, which owns the folder of its checkpoints."""
-    run = RunDir(Path("runs") / "first")
+    run = Run(Path("runs") / "first")
     contents = manifest(plan(config, "first", Path("runs")))
     run.attempt(1).path.mkdir(parents=True)
     run.write_manifest(contents)
-    files.write_atomic(run.config, pinned_config(contents.config))
+    files.write_atomic(run.config_file, pinned_config(contents.config))
     write_state(run, RunState("finished"))
     vouch(run)
     claim(run)
     return run
 
 
-def test_a_changed_config_saves_to_a_folder_of_its_own(project: Project, first: RunDir) -> None:
+def test_a_changed_config_saves_to_a_folder_of_its_own(project: Project, first: Run) -> None:
     planned = plan_launch(project.config("grpo", f"{LR}=1e-4"), Path("runs"), "second")
     assert planned.config.get("trainer.default_local_dir") == "checkpoints/second"
     assert "holds checkpoints of run 'first'" in planned.folder_note
@@ -79,14 +79,14 @@ def test_the_same_config_that_continues_nothing_saves_to_a_folder_of_its_own(
     assert says in planned.folder_note
 
 
-def test_the_same_config_uses_its_folder_again(project: Project, first: RunDir) -> None:
+def test_the_same_config_uses_its_folder_again(project: Project, first: Run) -> None:
     planned = plan_launch(project.config("grpo", f"{LR}=3e-5"), Path("runs"), "second")
     assert planned.config.get("trainer.default_local_dir") == "checkpoints/grpo"
     assert planned.folder_note == ""
 
 
 def test_a_run_is_launched_again_with_its_values_and_the_changes(
-    project: Project, first: RunDir, monkeypatch: pytest.MonkeyPatch
+    project: Project, first: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither an edit of the config file nor the environment changes the values of the run."""
     Path("configs/grpo.yaml").write_text("edited: yes")
@@ -101,10 +101,10 @@ def test_a_run_is_launched_again_with_its_values_and_the_changes(
 
 
 def test_a_run_of_another_folder_is_refused(
-    first: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    first: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
-    run = RunDir(first.path.absolute())
+    run = Run(first.path.absolute())
     monkeypatch.chdir(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="belongs to another working directory"):
         config_for_launch(run, [], Path("runs"))

@@ -22,7 +22,7 @@ from engine.launch.repro import launch_repro, plan_repro, prepare
 from engine.launch.rescore import pick_step
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity
 from engine.run.manifest import Parent
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
 from tests.engine.checks.project import QWEN2, Project, make_project
@@ -48,13 +48,13 @@ def record(step: int, question: str, error: str | None = None) -> dict[str, Any]
 
 def launched(
     project: Project, *records: dict[str, Any], state: str = "failed", values: Sequence[str] = ()
-) -> RunDir:
+) -> Run:
     """A run that ended, with what it was launched with and what its rewards were."""
-    run = RunDir(project.root / "runs" / "unhealthy")
+    run = Run(project.root / "runs" / "unhealthy")
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(plan(project.config("grpo", *values), "other", project.root / "runs"))
     run.write_manifest(contents)
-    files.write_atomic(run.config, pinned_config(contents.config))
+    files.write_atomic(run.config_file, pinned_config(contents.config))
     vouch(run)
     for one in records:
         jsonl.append(run.attempt(1).reward, one)
@@ -214,7 +214,7 @@ def test_a_run_of_another_folder_is_reproduced_there(
 
 def test_a_run_without_its_config_has_no_repro(project: Project) -> None:
     run = launched(project)
-    run.config.unlink()
+    run.config_file.unlink()
     with pytest.raises(UsageError, match="is missing"):
         plan_repro(run, {})
 

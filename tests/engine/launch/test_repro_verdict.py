@@ -10,7 +10,7 @@ import pytest
 from engine.base import jsonl
 from engine.launch.lineage import Comparison, verdict
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity
-from engine.run.rundir import Attempt
+from engine.run.run import Attempt
 from engine.run.state import RunState
 
 GIB = 2**30

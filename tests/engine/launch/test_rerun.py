@@ -18,7 +18,7 @@ from engine.launch.rerun import check_rerun, launch_rerun, plan_rerun
 from engine.launch.resume import resume
 from engine.run.finding import Change
 from engine.run.manifest import AttemptRecord, Parent
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import vouch
 from tests.engine.checks.project import Project, make_project
@@ -44,14 +44,14 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return make_project(tmp_path)
 
 
-def launched(project: Project, name: str = "unhealthy", **more: Any) -> RunDir:
+def launched(project: Project, name: str = "unhealthy", **more: Any) -> Run:
     """A run as a launch leaves it, that has failed."""
-    run = RunDir(project.root / "runs" / name)
+    run = Run(project.root / "runs" / name)
     contents = manifest(plan(project.config(), name, project.root / "runs"))
     contents = structs.replace(contents, **more)
     run.attempt(1).path.mkdir(parents=True)
     run.write_manifest(contents)
-    files.write_atomic(run.config, pinned_config(contents.config))
+    files.write_atomic(run.config_file, pinned_config(contents.config))
     vouch(run)
     write_state(run, RunState("failed", ended=2e9))
     return run
@@ -139,7 +139,7 @@ def test_a_change_that_changes_nothing_is_refused(project: Project) -> None:
 
 def test_a_run_without_its_config_has_no_child(project: Project) -> None:
     run = launched(project)
-    run.config.unlink()
+    run.config_file.unlink()
     with pytest.raises(UsageError, match="the run's config is missing"):
         plan_rerun(run, [BATCH])
 
@@ -154,12 +154,12 @@ def test_a_run_of_another_folder_is_changed_there(
         plan_rerun(run, [BATCH])
 
 
-def made(run: RunDir, *changes: Change) -> RunDir:
+def made(run: Run, *changes: Change) -> Run:
     """A derived run as a launch leaves it."""
     planned = plan_rerun(run, changes).plan
     planned.directory.mkdir()
-    RunDir(planned.directory).write_manifest(manifest(planned))
-    return RunDir(planned.directory)
+    Run(planned.directory).write_manifest(manifest(planned))
+    return Run(planned.directory)
 
 
 @pytest.mark.long
@@ -212,7 +212,7 @@ def test_a_run_that_was_resumed_after_the_question_is_not_doubled(
     assert not planned.plan.directory.exists()
 
 
-def going_on(project: Project) -> tuple[Stage, RunDir]:
+def going_on(project: Project) -> tuple[Stage, Run]:
     """A run that goes on for minutes, with a config whose batch can be changed."""
     stage = Stage(project.root / "runs")
     run = stage.prepare("--sleep", "0.1", steps=1000, name="unhealthy")
@@ -223,7 +223,7 @@ def going_on(project: Project) -> tuple[Stage, RunDir]:
         total_steps=1000,
     )
     run.write_manifest(contents)
-    files.write_atomic(run.config, pinned_config(contents.config))
+    files.write_atomic(run.config_file, pinned_config(contents.config))
     vouch(run)
     return stage, run
 
@@ -235,7 +235,7 @@ def test_an_active_run_is_stopped_and_its_derived_run_is_queued(
     stage, run = going_on(project)
     seen: list[tuple[str, bool]] = []
 
-    def watched_launch(planned: LaunchPlan) -> RunDir:
+    def watched_launch(planned: LaunchPlan) -> Run:
         made = launch(planned)
         seen.append((observed_state(made).state, observed_state(run).has_ended))
         return made
@@ -258,12 +258,12 @@ def test_the_trainer_of_every_attempt_gets_the_variables(
 ) -> None:
     monkeypatch.delenv("CUDA_LAUNCH_BLOCKING", raising=False)
     planned = plan_rerun(launched(project), [BLOCKING]).plan
-    run = RunDir(planned.directory)
+    run = Run(planned.directory)
     run.attempt(1).path.mkdir(parents=True)
     keeping = AttemptRecord(number=1, argv=(sys.executable, "-c", KEEP))
     contents = structs.replace(manifest(planned), attempts=[keeping])
     run.write_manifest(contents)
-    files.write_atomic(run.config, pinned_config(contents.config))
+    files.write_atomic(run.config_file, pinned_config(contents.config))
     vouch(run)
     write_state(run, RunState("starting", heartbeat=2e9))
     start_supervisor(run)

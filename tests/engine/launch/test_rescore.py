@@ -17,7 +17,7 @@ from engine.launch.rescore import Replay, recorded, replay
 from engine.reward.formula import RewardSettings
 from engine.reward.judge.offline import OfflineKeywordJudge
 from engine.reward.scoring import RewardItem, score_rollout
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from tests.engine.checks.project import Project, make_project
 
@@ -43,19 +43,19 @@ async def scored(project: Project, question: str, step: int = 1, **other: Any) -
     return {**result.to_json(), **place, **other}
 
 
-def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, ...] = ()) -> RunDir:
-    run = RunDir(project.root / "runs" / "unhealthy")
+def launched(project: Project, *records: dict[str, Any], overrides: tuple[str, ...] = ()) -> Run:
+    run = Run(project.root / "runs" / "unhealthy")
     run.attempt(1).path.mkdir(parents=True)
     contents = manifest(plan(project.config("grpo", *overrides), "other", project.root / "runs"))
     run.write_manifest(contents)
-    files.write_atomic(run.config, pinned_config(contents.config))
+    files.write_atomic(run.config_file, pinned_config(contents.config))
     vouch(run)
     for record in records:
         jsonl.append(run.attempt(1).reward, record)
     return run
 
 
-def again(run: RunDir, step: int | None = None) -> Replay:
+def again(run: Run, step: int | None = None) -> Replay:
     return replay(recorded(run, step), {})
 
 
@@ -99,7 +99,7 @@ class TestOwnFunction:
     """A reward function of the config's own is called as the run called it."""
 
     @pytest.fixture
-    def run(self, project: Project) -> RunDir:
+    def run(self, project: Project) -> Run:
         (project.root / "own.py").write_text(
             "def score(data_source, solution_str, ground_truth, extra_info):\n"
             "    if 'bad' in solution_str:\n"
@@ -118,7 +118,7 @@ class TestOwnFunction:
             overrides=own,
         )
 
-    def test_it_fails_again_on_the_step_that_failed_first(self, run: RunDir) -> None:
+    def test_it_fails_again_on_the_step_that_failed_first(self, run: Run) -> None:
         plan = recorded(run)
         assert (plan.step, plan.judge) == (2, None)
         result = replay(plan, {})
@@ -126,16 +126,16 @@ class TestOwnFunction:
         assert [rollout.outcome for rollout in result.rollouts] == ["same", "fails again"]
         assert result.rollouts[1].failed == "other: KeyError: 'unit' (own.py:3)"
 
-    def test_another_step_can_be_requested(self, run: RunDir) -> None:
+    def test_another_step_can_be_requested(self, run: Run) -> None:
         assert recorded(run, step=1).edited == ()
         assert again(run, step=1).outcome == "same"
 
-    def test_a_function_that_was_changed_is_named(self, run: RunDir) -> None:
+    def test_a_function_that_was_changed_is_named(self, run: Run) -> None:
         Path("own.py").write_text("def score(**given):\n    return 1.0\n")
         assert again(run, step=1).rollouts[0].moved == "reward function"
         assert recorded(run, step=1).edited == ("own.py",)
 
-    def test_a_missing_reward_function_is_one_line(self, run: RunDir) -> None:
+    def test_a_missing_reward_function_is_one_line(self, run: Run) -> None:
         Path("own.py").write_text("other = 1\n")
         with pytest.raises(UsageError, match="has no function 'score'"):
             again(run)

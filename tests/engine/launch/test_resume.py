@@ -22,7 +22,7 @@ from engine.launch.resume import find_resumable, resume, resume_plan
 from engine.run.checkpoints.ownership import STAMP, claim
 from engine.run.manifest import AttemptRecord
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import PROOF, is_launched_here, vouch
 from tests.engine.run.checkpoints.checkpoint_files import archive, save, save_step, sft_files, track
@@ -41,20 +41,20 @@ trainer: {default_local_dir: checkpoints, resume_mode: disable, total_training_s
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """A run as a launch leaves it, whose trainer is ``true``: it ended early, at no step yet."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     (tmp_path / "try.yaml").write_text(CONFIG)
     (tmp_path / "train.jsonl").write_text("{}\n")
-    made = RunDir(tmp_path / "runs" / "mine")
+    made = Run(tmp_path / "runs" / "mine")
     config = load_config("try.yaml", ["data.train_batch_size=2"], {"JUDGE_MAX_CONCURRENT": "3"})
     contents = manifest(plan(config, "mine"))
     idle = [AttemptRecord(number=1, argv=("true",))]
     contents = structs.replace(contents, total_steps=8, attempts=idle)
     made.attempt(1).path.mkdir(parents=True)
     made.write_manifest(contents)
-    made.config.write_text(pinned_config(contents.config))
+    made.config_file.write_text(pinned_config(contents.config))
     vouch(made)
     write_state(made, RunState("failed", total_steps=8))
     claim(made)
@@ -62,26 +62,26 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
 
 
 @pytest.fixture
-def folder(run: RunDir, tmp_path: Path) -> Path:
+def folder(run: Run, tmp_path: Path) -> Path:
     return tmp_path / "checkpoints"
 
 
-def log(run: RunDir, *steps: int) -> None:
+def log(run: Run, *steps: int) -> None:
     run.attempt(1).console.touch()
     for step in steps:
         jsonl.append(run.train_log, {"v": 1, "step": step, "metrics": {}})
 
 
-def newest(run: RunDir) -> AttemptRecord:
+def newest(run: Run) -> AttemptRecord:
     return run.read_manifest().attempts[-1]
 
 
-def rewrite(run: RunDir, **changes: Any) -> None:
+def rewrite(run: Run, **changes: Any) -> None:
     change_manifest(run, **changes)
     vouch(run)
 
 
-def test_a_step_that_was_saved_but_not_logged_is_done_again(run: RunDir, folder: Path) -> None:
+def test_a_step_that_was_saved_but_not_logged_is_done_again(run: Run, folder: Path) -> None:
     save(folder, 2, 4)
     log(run, 1, 2, 3)
     assert resume(run).step == 2
@@ -89,13 +89,13 @@ def test_a_step_that_was_saved_but_not_logged_is_done_again(run: RunDir, folder:
     assert f"trainer.resume_from_path={folder}/global_step_2" in newest(run).argv
 
 
-def test_without_an_earlier_checkpoint_the_gap_is_reported(run: RunDir, folder: Path) -> None:
+def test_without_an_earlier_checkpoint_the_gap_is_reported(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1)
     assert "step 2 was saved but not logged" in resume(run).warnings[0]
 
 
-def test_a_clock_that_jumped_back_loses_no_checkpoint(run: RunDir, folder: Path) -> None:
+def test_a_clock_that_jumped_back_loses_no_checkpoint(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     for path in (folder, *folder.rglob("*")):
@@ -103,7 +103,7 @@ def test_a_clock_that_jumped_back_loses_no_checkpoint(run: RunDir, folder: Path)
     assert resume(run).step == 2
 
 
-def test_a_checkpoint_of_another_run_does_not_count(run: RunDir, folder: Path) -> None:
+def test_a_checkpoint_of_another_run_does_not_count(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     stamp = jsonl.read_json(folder / "grubrics_run.json") or {}
@@ -112,7 +112,7 @@ def test_a_checkpoint_of_another_run_does_not_count(run: RunDir, folder: Path) -
         resume(run)
 
 
-def test_a_resumed_run_keeps_what_its_attempts_took_before(run: RunDir, folder: Path) -> None:
+def test_a_resumed_run_keeps_what_its_attempts_took_before(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     write_state(run, RunState("failed", started=100.0, ended=160.0, ran_before=40.0, began=20.0))
@@ -121,30 +121,30 @@ def test_a_resumed_run_keeps_what_its_attempts_took_before(run: RunDir, folder: 
     assert ended(run).first_start == 20
 
 
-def test_a_renamed_run_says_what_it_was_called(run: RunDir, folder: Path) -> None:
+def test_a_renamed_run_says_what_it_was_called(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
-    renamed = RunDir(run.path.rename(run.path.with_name("other")))
+    renamed = Run(run.path.rename(run.path.with_name("other")))
     with pytest.raises(UsageError, match=r"launched as 'mine'.* rename the folder"):
         resume(renamed)
-    assert resume(RunDir(renamed.path.rename(run.path))).step == 2
+    assert resume(Run(renamed.path.rename(run.path))).step == 2
 
 
 def test_a_run_that_was_moved_reads_its_config_where_it_is(
-    run: RunDir, folder: Path, tmp_path: Path
+    run: Run, folder: Path, tmp_path: Path
 ) -> None:
     save(folder, 2)
     log(run, 1, 2)
-    argv = ["true", "--config", str(run.config), "--no-env"]
+    argv = ["true", "--config", str(run.config_file), "--no-env"]
     rewrite(run, attempts=[{"number": 1, "argv": argv}])
     (tmp_path / "elsewhere").mkdir()
-    moved = RunDir(run.path.rename(tmp_path / "elsewhere" / "mine"))
+    moved = Run(run.path.rename(tmp_path / "elsewhere" / "mine"))
     resume(moved)
-    assert newest(moved).argv[:4] == ("true", "--config", str(moved.config), "--no-env")
+    assert newest(moved).argv[:4] == ("true", "--config", str(moved.config_file), "--no-env")
 
 
 def test_a_plan_says_what_would_be_resumed_and_writes_nothing(
-    run: RunDir, folder: Path, tmp_path: Path
+    run: Run, folder: Path, tmp_path: Path
 ) -> None:
     save(folder, 2)
     log(run, 1, 2)
@@ -158,29 +158,29 @@ def test_a_plan_says_what_would_be_resumed_and_writes_nothing(
     assert newest(run).argv == tuple(argv)
 
 
-def test_an_active_run_cannot_be_resumed(run: RunDir) -> None:
+def test_an_active_run_cannot_be_resumed(run: Run) -> None:
     write_state(run, RunState("running", supervisor=identify(os.getpid())))
     with pytest.raises(UsageError, match="run 'mine' is still active"):
         resume(run)
 
 
-def test_a_run_without_a_checkpoint_is_to_be_launched_again(run: RunDir) -> None:
+def test_a_run_without_a_checkpoint_is_to_be_launched_again(run: Run) -> None:
     log(run, 1)
-    before = run.manifest.read_text()
+    before = run.manifest_file.read_text()
     with pytest.raises(UsageError, match=r"no complete checkpoint .*launch --from mine"):
         resume(run)
-    assert run.manifest.read_text() == before
+    assert run.manifest_file.read_text() == before
     assert len(run.attempts()) == 1
 
 
-def test_a_run_that_never_trained_starts_from_the_beginning(run: RunDir) -> None:
+def test_a_run_that_never_trained_starts_from_the_beginning(run: Run) -> None:
     write_state(run, RunState("finished", reason="stopped by user before it started"))
     resumed = resume(run)
     assert (resumed.step, resumed.attempt) == (0, 2)
     assert newest(run).argv == ("true",)
 
 
-def test_a_finished_run_cannot_be_resumed(run: RunDir, folder: Path) -> None:
+def test_a_finished_run_cannot_be_resumed(run: Run, folder: Path) -> None:
     save(folder, 8)
     log(run, *range(1, 9))
     write_state(run, RunState("finished", step=8, total_steps=8))
@@ -189,7 +189,7 @@ def test_a_finished_run_cannot_be_resumed(run: RunDir, folder: Path) -> None:
 
 
 def test_a_run_that_was_killed_while_it_wrote_its_model_is_resumed_at_its_last_step(
-    run: RunDir, folder: Path
+    run: Run, folder: Path
 ) -> None:
     save(folder, 8)
     log(run, *range(1, 9))
@@ -204,7 +204,7 @@ def test_a_run_that_was_killed_while_it_wrote_its_model_is_resumed_at_its_last_s
         resume_plan(run)
 
 
-def test_a_step_without_a_checkpoint_names_those_there_are(run: RunDir, folder: Path) -> None:
+def test_a_step_without_a_checkpoint_names_those_there_are(run: Run, folder: Path) -> None:
     save(folder, 2, 4)
     log(run, 1, 2, 3, 4)
     with pytest.raises(UsageError, match="no complete checkpoint of step 3; available: 2, 4"):
@@ -220,7 +220,7 @@ def test_a_step_without_a_checkpoint_names_those_there_are(run: RunDir, folder: 
     ],
 )
 def test_a_step_that_was_removed_is_told_from_one_that_was_never_saved(
-    run: RunDir, folder: Path, step: int, why: str
+    run: Run, folder: Path, step: int, why: str
 ) -> None:
     save(folder, 4)
     log(run, 1, 2, 3, 4, 5)
@@ -231,7 +231,7 @@ def test_a_step_that_was_removed_is_told_from_one_that_was_never_saved(
         resume(run, from_step=step)
 
 
-def test_steps_after_the_chosen_one_are_no_longer_the_last(run: RunDir, folder: Path) -> None:
+def test_steps_after_the_chosen_one_are_no_longer_the_last(run: Run, folder: Path) -> None:
     save(folder, 2, 4, 6)
     log(run, *range(1, 7))
     assert resume(run, from_step=2).step == 2
@@ -242,7 +242,7 @@ def test_steps_after_the_chosen_one_are_no_longer_the_last(run: RunDir, folder: 
     assert resume(run).step == 4
 
 
-def test_sft_resumes_from_its_own_checkpoint_layout(run: RunDir, folder: Path) -> None:
+def test_sft_resumes_from_its_own_checkpoint_layout(run: Run, folder: Path) -> None:
     rewrite(run, kind="sft", config={})
     save_step(folder, 4, sft_files())
     track(folder, 4)
@@ -251,10 +251,10 @@ def test_sft_resumes_from_its_own_checkpoint_layout(run: RunDir, folder: Path) -
     assert newest(run).argv == ("true", f"training.resume_from={folder}/global_step_4")
 
 
-def test_sft_without_its_final_model_can_be_resumed(run: RunDir, folder: Path) -> None:
+def test_sft_without_its_final_model_can_be_resumed(run: Run, folder: Path) -> None:
     entry = {"training.output_dir": {"value": "checkpoints", "origin": "file"}}
     rewrite(run, kind="sft", config=entry)
-    run.config.unlink()
+    run.config_file.unlink()
     save_step(folder, 8, sft_files())
     track(folder, 8)
     log(run, *range(1, 9))
@@ -264,19 +264,19 @@ def test_sft_without_its_final_model_can_be_resumed(run: RunDir, folder: Path) -
     assert resume(run).step == 8
 
 
-def test_an_edited_config_file_changes_nothing(run: RunDir, folder: Path) -> None:
+def test_an_edited_config_file_changes_nothing(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     Path("try.yaml").write_text(CONFIG.replace("train_batch_size: 4", "train_batch_size: 64"))
-    run.config.write_text("grubrics: {kind: grpo}\n")
+    run.config_file.write_text("grubrics: {kind: grpo}\n")
     vouch(run)
     assert "try.yaml changed since the launch; the run keeps the values" in resume(run).warnings[0]
-    values = load_config(str(run.config), env={"JUDGE_MAX_CONCURRENT": "9"}).values
+    values = load_config(str(run.config_file), env={"JUDGE_MAX_CONCURRENT": "9"}).values
     assert values["data.train_batch_size"] == 2
-    assert load_config(str(run.config), env={}).values["judge.max_concurrent"] == 3
+    assert load_config(str(run.config_file), env={}).values["judge.max_concurrent"] == 3
 
 
-def test_changed_data_is_reported_and_recorded(run: RunDir, folder: Path) -> None:
+def test_changed_data_is_reported_and_recorded(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     Path("train.jsonl").write_text("{}\n{}\n")
@@ -294,7 +294,7 @@ def test_changed_data_is_reported_and_recorded(run: RunDir, folder: Path) -> Non
     }
 
 
-def test_a_package_that_was_upgraded_is_recorded_once(run: RunDir, folder: Path) -> None:
+def test_a_package_that_was_upgraded_is_recorded_once(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     environment = run.read_manifest().environment
@@ -309,7 +309,7 @@ def test_a_package_that_was_upgraded_is_recorded_once(run: RunDir, folder: Path)
     assert "environment.packages.verl" not in [c["what"] for c in newest(run).changes_since]
 
 
-def test_a_changed_default_is_reported(run: RunDir, folder: Path) -> None:
+def test_a_changed_default_is_reported(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     change_config(run, **{"judge.max_tokens": {"value": 1, "origin": "default"}})
@@ -317,7 +317,7 @@ def test_a_changed_default_is_reported(run: RunDir, folder: Path) -> None:
     assert "the default of judge.max_tokens changed from 1 to " in resume(run).warnings[0]
 
 
-def test_only_a_folder_that_is_whole_is_gone_on_from(run: RunDir, folder: Path) -> None:
+def test_only_a_folder_that_is_whole_is_gone_on_from(run: Run, folder: Path) -> None:
     save(folder, 2, 4)
     (folder / "global_step_4" / "actor" / "optim_world_size_1_rank_0.pt").write_bytes(b"PK")
     archive(folder / "global_step_9.tmp" / "data.pt")
@@ -325,7 +325,7 @@ def test_only_a_folder_that_is_whole_is_gone_on_from(run: RunDir, folder: Path) 
     assert resume(run).step == 2
 
 
-def test_the_trainer_gets_the_command_of_the_first_attempt(run: RunDir, folder: Path) -> None:
+def test_the_trainer_gets_the_command_of_the_first_attempt(run: Run, folder: Path) -> None:
     code = "import sys; print(sys.argv[1:])"
     rewrite(run, attempts=[{"number": 1, "argv": [sys.executable, "-c", code, "--given"]}])
     save(folder, 2)
@@ -337,7 +337,7 @@ def test_the_trainer_gets_the_command_of_the_first_attempt(run: RunDir, folder: 
 
 
 def test_a_run_does_not_start_in_a_folder_that_was_taken_while_it_waited(
-    run: RunDir, folder: Path
+    run: Run, folder: Path
 ) -> None:
     save(folder, 2)
     stamp = jsonl.read_json(folder / "grubrics_run.json") or {}
@@ -351,7 +351,7 @@ def test_a_run_does_not_start_in_a_folder_that_was_taken_while_it_waited(
     assert not run.attempt(1).console.exists()
 
 
-def test_a_resumed_attempt_counts_from_its_checkpoint(run: RunDir, folder: Path) -> None:
+def test_a_resumed_attempt_counts_from_its_checkpoint(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
     resume(run)
@@ -359,7 +359,7 @@ def test_a_resumed_attempt_counts_from_its_checkpoint(run: RunDir, folder: Path)
     assert observed_state(run).reason == "exit code 0, but ended at step 2 of 8"
 
 
-def test_files_of_an_attempt_are_private_with_any_umask(run: RunDir) -> None:
+def test_files_of_an_attempt_are_private_with_any_umask(run: Run) -> None:
     run.path.chmod(0o700)
     before = os.umask(0)
     try:
@@ -367,8 +367,13 @@ def test_files_of_an_attempt_are_private_with_any_umask(run: RunDir) -> None:
         wait_for(lambda: observed_state(run).has_ended)
     finally:
         os.umask(before)
-    written = [*run.attempt(2).path.rglob("*"), run.attempt(2).path, run.state, run.manifest]
-    written += [run.config, run.events, run.path / "supervisor.log", run.path / PROOF]
+    written = [
+        *run.attempt(2).path.rglob("*"),
+        run.attempt(2).path,
+        run.state_file,
+        run.manifest_file,
+    ]
+    written += [run.config_file, run.events, run.path / "supervisor.log", run.path / PROOF]
     assert run.attempt(2).console in written
     assert {str(path): path.stat().st_mode & 0o077 for path in written} == {
         str(path): 0 for path in written
@@ -377,13 +382,13 @@ def test_files_of_an_attempt_are_private_with_any_umask(run: RunDir) -> None:
 
 
 @pytest.mark.row("H17")
-def test_a_run_is_found_by_one_of_its_checkpoints(run: RunDir, folder: Path) -> None:
+def test_a_run_is_found_by_one_of_its_checkpoints(run: Run, folder: Path) -> None:
     save_step(folder, 3)
     found, step = find_resumable(run.path.parent, str(folder / "global_step_3"), None)
     assert (found.path, step) == (run.path, 3)
 
 
-def test_a_checkpoint_and_another_step_are_refused(run: RunDir, folder: Path) -> None:
+def test_a_checkpoint_and_another_step_are_refused(run: Run, folder: Path) -> None:
     save_step(folder, 3)
     with pytest.raises(UsageError, match="--from 2 and global_step_3 are different steps"):
         find_resumable(run.path.parent, str(folder / "global_step_3"), 2)
@@ -399,7 +404,7 @@ def test_a_checkpoint_and_another_step_are_refused(run: RunDir, folder: Path) ->
     ],
 )
 def test_a_path_that_is_no_checkpoint_is_refused_with_those_there_are(
-    run: RunDir, folder: Path, path: str, says: str
+    run: Run, folder: Path, path: str, says: str
 ) -> None:
     for step in (3, 7):
         save_step(folder, step)
@@ -407,21 +412,19 @@ def test_a_path_that_is_no_checkpoint_is_refused_with_those_there_are(
         find_resumable(run.path.parent, str(folder / path), None)
 
 
-def test_a_mistyped_run_is_no_path(run: RunDir) -> None:
+def test_a_mistyped_run_is_no_path(run: Run) -> None:
     with pytest.raises(UsageError, match=f"did you mean '{run.id}'"):
         find_resumable(run.path.parent, f"{run.id}x", None)
 
 
-def test_a_checkpoint_without_the_mark_of_a_run_is_refused(run: RunDir, tmp_path: Path) -> None:
+def test_a_checkpoint_without_the_mark_of_a_run_is_refused(run: Run, tmp_path: Path) -> None:
     save_step(tmp_path / "external", 3)
     with pytest.raises(UsageError, match="does not name the run that saved it"):
         find_resumable(run.path.parent, str(tmp_path / "external" / "global_step_3"), None)
 
 
 @pytest.mark.row("H10")
-def test_a_run_that_expects_certain_data_does_not_resume_on_others(
-    run: RunDir, folder: Path
-) -> None:
+def test_a_run_that_expects_certain_data_does_not_resume_on_others(run: Run, folder: Path) -> None:
     digest = content_hash(Path("train.jsonl"))
     change_config(run, **{"grubrics.expect_data": {"value": [digest]}})
     vouch(run)
@@ -436,7 +439,7 @@ def test_a_run_that_expects_certain_data_does_not_resume_on_others(
 @pytest.mark.row("H09")
 @pytest.mark.parametrize("expects", [False, True])
 def test_a_run_continues_with_the_copy_of_data_that_has_changed(
-    run: RunDir, folder: Path, expects: bool
+    run: Run, folder: Path, expects: bool
 ) -> None:
     digest = content_hash(Path("train.jsonl"))
     demand = {"grubrics.expect_data": {"value": [digest] if expects else None}}

@@ -19,7 +19,7 @@ from engine.measure.setup import SamplingSettings, Setup
 from engine.measure.summary import Result
 from engine.measure.sweep import answered_steps, find_checkpoints, step_targets, sweep_of
 from engine.measure.targets import find_target, folder_target, leased
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.report.runs import make_run
 from tests.engine.run.checkpoints.checkpoint_files import save, save_step, track
 
@@ -27,24 +27,24 @@ REWARD = Metric("reward", worst=0.0)
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     return make_run(tmp_path, checkpoint_dir="checkpoints")
 
 
 @pytest.fixture
-def saved(run: RunDir) -> Path:
+def saved(run: Run) -> Path:
     return run.path.parents[1] / "checkpoints"
 
 
-def test_complete_checkpoints_are_targets_in_order(run: RunDir, saved: Path) -> None:
+def test_complete_checkpoints_are_targets_in_order(run: Run, saved: Path) -> None:
     save(saved, 10, 20)
     targets = step_targets(run, find_checkpoints(run))
     assert [target.name for target in targets.values()] == [f"{run.id}:10", f"{run.id}:20"]
 
 
 def test_a_torn_checkpoint_is_skipped_with_its_reason_until_it_is_complete(
-    run: RunDir, saved: Path
+    run: Run, saved: Path
 ) -> None:
     save(saved, 10)
     torn = save_step(saved, 20)
@@ -60,7 +60,7 @@ def test_a_torn_checkpoint_is_skipped_with_its_reason_until_it_is_complete(
     assert find_checkpoints(run).skipped == ()
 
 
-def test_a_checkpoint_that_is_being_written_is_skipped(run: RunDir, saved: Path) -> None:
+def test_a_checkpoint_that_is_being_written_is_skipped(run: Run, saved: Path) -> None:
     save(saved, 10)
     save_step(saved, 20)
     assert [(s.step, s.reason) for s in find_checkpoints(run).skipped] == [
@@ -69,7 +69,7 @@ def test_a_checkpoint_that_is_being_written_is_skipped(run: RunDir, saved: Path)
 
 
 def test_an_evaluated_checkpoint_stays_a_target_after_its_deletion(
-    run: RunDir, saved: Path, tmp_path: Path
+    run: Run, saved: Path, tmp_path: Path
 ) -> None:
     save(saved, 10, 20, 30)
     for config in saved.rglob("config.json"):
@@ -86,9 +86,7 @@ def test_an_evaluated_checkpoint_stays_a_target_after_its_deletion(
     assert answered_steps(run, evaluation) == {20: ready[20]}
 
 
-def test_a_checkpoint_that_is_deleted_while_it_is_read_is_left_out(
-    run: RunDir, saved: Path
-) -> None:
+def test_a_checkpoint_that_is_deleted_while_it_is_read_is_left_out(run: Run, saved: Path) -> None:
     save(saved, 10, 20)
     found = find_checkpoints(run)
     shutil.rmtree(saved / "global_step_10")
@@ -104,7 +102,7 @@ def make_evaluation(folder: Path) -> Evaluation:
     return Evaluation(EvaluationDir(folder), setup, items, [], load_config("grpo_tiny", (), {}))
 
 
-def test_an_unknown_step_is_refused_with_those_that_exist(run: RunDir, saved: Path) -> None:
+def test_an_unknown_step_is_refused_with_those_that_exist(run: Run, saved: Path) -> None:
     save(saved, 10, 20)
     with pytest.raises(UsageError, match="no checkpoint of step 30; complete checkpoints: 10, 20"):
         find_target(f"{run.id}:30", run.path.parent)
@@ -124,7 +122,7 @@ def test_the_weights_of_a_leased_checkpoint_survive_its_deletion(
     assert not Path(source).exists()
 
 
-def test_a_sweep_holds_the_first_metric_of_the_targets_of_its_run(run: RunDir) -> None:
+def test_a_sweep_holds_the_first_metric_of_the_targets_of_its_run(run: Run) -> None:
     estimate = Estimate(0.5, 0.4, 0.6, 0.05, 8, 8)
     results = [
         Result(f"{run.id}:10", "reward", estimate, 1, None),

@@ -17,7 +17,7 @@ from engine.measure.targets import Target
 from engine.measure.trained_rows import trained_rows
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.kinds import GRPO, SFT, Kind
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 
 def row(question: str, system: str = "") -> dict[str, Any]:
@@ -33,14 +33,14 @@ def row(question: str, system: str = "") -> dict[str, Any]:
 
 def leave_run(name: str, kind: Kind, model: str, data: str) -> str:
     """A run that was trained on a file, and the folder of its model."""
-    run, folder = RunDir(Path("runs", name)), Path("checkpoints", name)
+    run, folder = Run(Path("runs", name)), Path("checkpoints", name)
     run.path.mkdir(parents=True)
     folder.mkdir(parents=True)
     key = "data.train_files" if kind == GRPO else "data.train_file"
     values = {key: data, kind.model_key: model}
     config = {key: {"value": value, "origin": "file"} for key, value in values.items()}
     contents = {"kind": kind.name, "cwd": str(Path.cwd()), "config": config, "created": 1.0}
-    jsonl.write_json(run.manifest, contents)
+    jsonl.write_json(run.manifest_file, contents)
     jsonl.write_json(folder / STAMP, to_json(Stamp(name, 1.0, str(run.path.absolute()), "")))
     return str(folder)
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from engine.base import jsonl
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 
 CREATED = 1_700_000_000.0
 
 
-def make_run(root: Path, kind: str = "grpo", **manifest: Any) -> RunDir:
+def make_run(root: Path, kind: str = "grpo", **manifest: Any) -> Run:
     """A finished run whose checkpoints go to ``root/checkpoints``."""
-    run = RunDir(root / "runs" / "grpo-1")
+    run = Run(root / "runs" / "grpo-1")
     run.path.mkdir(parents=True)
     key = "trainer.default_local_dir" if kind == "grpo" else "training.output_dir"
     contents = {
@@ -29,13 +29,13 @@ def make_run(root: Path, kind: str = "grpo", **manifest: Any) -> RunDir:
         "config": {key: {"value": "checkpoints", "origin": "file"}},
         "changes": [],
     }
-    jsonl.write_json(run.manifest, {**contents, **manifest})
+    jsonl.write_json(run.manifest_file, {**contents, **manifest})
     state = RunState("finished", started=CREATED, ended=CREATED + 3725, step=20, total_steps=20)
     write_state(run, state)
     return run
 
 
-def log_steps(run: RunDir, metrics: Sequence[Mapping[str, float | None]], attempt: int = 1) -> None:
+def log_steps(run: Run, metrics: Sequence[Mapping[str, float | None]], attempt: int = 1) -> None:
     """Steps 1, 2, ... in the train log."""
     for number, values in enumerate(metrics, start=1):
         record = {"v": 1, "step": number, "attempt": attempt, "t": CREATED, "metrics": dict(values)}

@@ -18,7 +18,7 @@ from engine.report.answer_summary import (
     read_rollouts,
     summarize_rows,
 )
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.paths import SHARED
 
 REAL_LOG = SHARED / "logs" / "agent-stable-slo" / "mistral_7b_250.jsonl"
@@ -105,7 +105,7 @@ def test_nan_and_torn_lines_are_no_rewards(tmp_path: Path) -> None:
 
 
 def test_a_repeated_step_of_a_run_counts_once(tmp_path: Path) -> None:
-    run = RunDir(tmp_path / "run")
+    run = Run(tmp_path / "run")
     for attempt, steps in ((1, (1, 2)), (2, (2, 3))):
         run.attempt(attempt).path.mkdir(parents=True)
         for step in steps:

@@ -13,18 +13,18 @@ from engine.report.compare import MOST_RUNS, Comparer, Comparison, at_equal_step
 from engine.report.measures import Measure
 from engine.report.run_record import RunReader, RunRecord, common_step
 from engine.run.events import event_record
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.manifests import change_manifest
 
 START = 1_700_000_000.0
 
 
-def make_run(root: Path, name: str, rewards: list[float | None], first: int = 1) -> RunDir:
+def make_run(root: Path, name: str, rewards: list[float | None], first: int = 1) -> Run:
     """A finished run of one step per reward and minute."""
-    run = RunDir(root / name)
+    run = Run(root / name)
     run.path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "config": {}})
+    jsonl.write_json(run.manifest_file, {"v": 1, "kind": "grpo", "config": {}})
     jsonl.append(run.events, {**event_record("start", attempt=1), "t": START})
     for step, reward in enumerate(rewards, start=first):
         log(run, step, reward)
@@ -34,7 +34,7 @@ def make_run(root: Path, name: str, rewards: list[float | None], first: int = 1)
     return run
 
 
-def log(run: RunDir, step: int, reward: float | None, attempt: int = 1, t: float = 0.0) -> None:
+def log(run: Run, step: int, reward: float | None, attempt: int = 1, t: float = 0.0) -> None:
     metrics = {"reward/mean": reward, "judge/calls": 8.0, "timing_s/step": 10.0 + step}
     moment = t or START + 60 * step
     jsonl.append(
@@ -42,7 +42,7 @@ def log(run: RunDir, step: int, reward: float | None, attempt: int = 1, t: float
     )
 
 
-def compared(*runs: RunDir, baseline: int = 0, equal_steps: bool = False) -> Comparison:
+def compared(*runs: Run, baseline: int = 0, equal_steps: bool = False) -> Comparison:
     records = [RunRecord.read(run) for run in runs]
     return Comparer(records).compare(baseline, equal_steps=equal_steps)
 
@@ -150,8 +150,8 @@ def test_an_adopted_log_has_the_wall_time_that_it_tells(
     adopted: dict[str, float], known: bool, tmp_path: Path
 ) -> None:
     run = make_run(tmp_path, "log", [0.1, 0.2])
-    manifest = json.loads(run.manifest.read_text())
-    jsonl.write_json(run.manifest, {**manifest, "adopted": {"path": "a.log", **adopted}})
+    manifest = json.loads(run.manifest_file.read_text())
+    jsonl.write_json(run.manifest_file, {**manifest, "adopted": {"path": "a.log", **adopted}})
     assert (RunRecord.read(run).seconds() is not None) is known
 
 
@@ -191,9 +191,9 @@ def test_a_comparison_takes_at_least_two_different_runs() -> None:
             check_choice(wrong)
 
 
-def configured(run: RunDir, weight: float) -> RunDir:
+def configured(run: Run, weight: float) -> Run:
     config = {"reward_config.lambda_info": {"value": weight, "origin": "cli"}}
-    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "config": config})
+    jsonl.write_json(run.manifest_file, {"v": 1, "kind": "grpo", "config": config})
     return run
 
 

@@ -103,8 +103,8 @@ def test_a_step_that_was_redone_counts_once(tmp_path: Path) -> None:
 
 def test_an_empty_run_directory_still_gives_a_draft(tmp_path: Path) -> None:
     run = make_run(tmp_path)
-    run.manifest.unlink()
-    run.state.unlink()
+    run.manifest_file.unlink()
+    run.state_file.unlink()
     entry = draft_entry(run)
     assert entry.title == "run (grpo-1)"
     assert entry.result == "unreadable: no state.json"

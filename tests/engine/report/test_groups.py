@@ -19,7 +19,7 @@ from engine.report.measures import Measure
 from engine.report.run_record import RunRecord
 from engine.run.history.columns import Column
 from engine.run.manifest import FullManifest, Setting
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.logs.formats.samples import history, message, wandb_log
 from tests.manifests import make_manifest
 
@@ -98,8 +98,8 @@ def test_more_groups_than_colors_are_refused() -> None:
         check_groups(find_groups([f"run-{n}" for n in range(9)], many))
 
 
-def make_run(root: Path, name: str, contents: FullManifest, reward: float) -> RunDir:
-    run = RunDir(root / name)
+def make_run(root: Path, name: str, contents: FullManifest, reward: float) -> Run:
+    run = Run(root / name)
     run.path.mkdir(parents=True)
     run.write_manifest(contents)
     for step, value in ((1, 0.0), (2, reward)):

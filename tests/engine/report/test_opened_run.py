@@ -16,7 +16,7 @@ from engine.base import jsonl
 from engine.base.errors import PackageError, UsageError
 from engine.doctor.diagnose import diagnose_run
 from engine.report import opened_run
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.measure.evaluations import make_data, make_evaluation
 from tests.engine.report.runs import log_steps, make_run
@@ -28,21 +28,21 @@ pytest.importorskip("pandas")
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     run = make_run(tmp_path, config={"data.train_batch_size": {"value": 8, "origin": "file"}})
     log_steps(run, [{"reward/mean": 0.25, "x": 1.0}, {"reward/mean": None}, {"x": 3.0}])
     return run
 
 
-def test_a_run_is_opened_by_id_prefix_and_path(run: RunDir) -> None:
+def test_a_run_is_opened_by_id_prefix_and_path(run: Run) -> None:
     for name in ("grpo-1", "gr", "runs/grpo-1", run.path):
         assert open_run(name).path.samefile(run.path)
     with pytest.raises(UsageError, match="run 'grpo-2' does not exist; did you mean 'grpo-1'"):
         open_run("grpo-2")
 
 
-def test_state_and_config_are_those_of_the_files_now(run: RunDir) -> None:
+def test_state_and_config_are_those_of_the_files_now(run: Run) -> None:
     opened = open_run("grpo-1")
     assert (opened.state, opened.step, opened.total_steps) == ("finished", 20, 20)
     assert opened.config == {"data.train_batch_size": 8}
@@ -50,40 +50,40 @@ def test_state_and_config_are_those_of_the_files_now(run: RunDir) -> None:
     assert (opened.state, opened.reason, opened.step) == ("failed", "exit code 1", 3)
 
 
-def test_all_runs_are_listed_the_newest_first(run: RunDir, tmp_path: Path) -> None:
-    newer = RunDir(tmp_path / "runs" / "a")
+def test_all_runs_are_listed_the_newest_first(run: Run, tmp_path: Path) -> None:
+    newer = Run(tmp_path / "runs" / "a")
     newer.path.mkdir()
-    jsonl.write_json(newer.manifest, {"v": 1, "id": "a", "created": 2e9})
+    jsonl.write_json(newer.manifest_file, {"v": 1, "id": "a", "created": 2e9})
     write_state(newer, RunState("finished", started=2e9))
     assert [each.id for each in list_runs()] == ["a", "grpo-1"]
     with pytest.raises(UsageError, match="no such directory of runs"):
         list_runs("elsewhere")
 
 
-def test_metrics_have_the_steps_as_index_and_missing_values_as_nan(run: RunDir) -> None:
+def test_metrics_have_the_steps_as_index_and_missing_values_as_nan(run: Run) -> None:
     frame = open_run("grpo-1").metrics()
     assert (frame.index.name, frame.index.tolist()) == ("step", [1, 2, 3])
     assert frame["x"].dropna().to_dict() == {1: 1.0, 3: 3.0}
     assert frame["reward/mean"].tolist()[0] == 0.25 and frame["reward/mean"].isna().sum() == 2
 
 
-def test_a_long_frame_has_a_row_for_nan_and_none_for_what_is_missing(run: RunDir) -> None:
+def test_a_long_frame_has_a_row_for_nan_and_none_for_what_is_missing(run: Run) -> None:
     frame = open_run("grpo-1").metrics("reward/mean", long=True)
     assert list(frame.columns) == ["step", "metric", "value"]
     assert frame["step"].tolist() == [1, 2] and math.isnan(frame["value"][1])
 
 
-def test_a_run_without_steps_has_an_empty_frame(run: RunDir) -> None:
+def test_a_run_without_steps_has_an_empty_frame(run: Run) -> None:
     run.train_log.unlink()
     assert open_run("grpo-1").metrics().empty
 
 
-def test_an_unknown_metric_is_refused_with_the_nearest(run: RunDir) -> None:
+def test_an_unknown_metric_is_refused_with_the_nearest(run: Run) -> None:
     with pytest.raises(UsageError, match="did you mean 'reward/mean'"):
         open_run("grpo-1").metrics("reward/men")
 
 
-def test_rollouts_have_texts_scores_and_parts(run: RunDir) -> None:
+def test_rollouts_have_texts_scores_and_parts(run: Run) -> None:
     attempt = run.attempt(1).path
     attempt.mkdir()
     write_records(attempt, [record("g", n, score, 4) for n, score in enumerate((0.5, None))])
@@ -97,7 +97,7 @@ def test_rollouts_have_texts_scores_and_parts(run: RunDir) -> None:
         opened.rollouts(9)
 
 
-def test_evaluations_of_the_run_are_rows(run: RunDir, tmp_path: Path) -> None:
+def test_evaluations_of_the_run_are_rows(run: Run, tmp_path: Path) -> None:
     evaluation = make_evaluation(make_data(tmp_path / "held-out.parquet", ["a", "b"]), "golden")
     folder = evaluation.folder
     folder.open(evaluation.setup)
@@ -114,16 +114,14 @@ def test_evaluations_of_the_run_are_rows(run: RunDir, tmp_path: Path) -> None:
     assert row["low"] < 0.75 < row["high"]
 
 
-def test_findings_are_those_of_diagnose(run: RunDir) -> None:
+def test_findings_are_those_of_diagnose(run: Run) -> None:
     run.attempt(1).path.mkdir()
     run.attempt(1).console.write_text("torch.OutOfMemoryError: CUDA out of memory.\n")
     found = [finding.id for finding in open_run("grpo-1").findings()]
     assert found == [finding.id for finding in diagnose_run(run)] != []
 
 
-def test_without_pandas_only_frames_are_refused(
-    run: RunDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pandas_only_frames_are_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> None:
         raise ImportError(f"No module named '{name}'")
 
@@ -141,7 +139,7 @@ def test_importing_the_package_imports_nothing_else() -> None:
     assert importlib.reload(engine).open_run is open_run
 
 
-def test_pandas_is_imported_only_for_a_frame(run: RunDir) -> None:
+def test_pandas_is_imported_only_for_a_frame(run: Run) -> None:
     code = (
         "import sys; from engine import open_run; run = open_run('grpo-1'); run.state; run.config;"
         "assert 'pandas' not in sys.modules and 'numpy' not in sys.modules; run.metrics();"

@@ -14,7 +14,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.report.package import Package, check_package, write_package
 from engine.run.history.columns import Columns
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, write_state
 from tests.engine.report.runs import log_steps, make_run
 from tests.engine.run.checkpoints.checkpoint_files import save
@@ -24,7 +24,7 @@ PEM = f"-----BEGIN PRIVATE KEY-----\n{'MIIEvQIBADANBgkqhkiG9w0B' * 3}\n-----END 
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
+def run(tmp_path: Path) -> Run:
     run = make_run(tmp_path, checkpoint_dir=str(tmp_path / "checkpoints"))
     log_steps(run, [{"reward/mean": 0.25}, {"reward/mean": 0.5}])
     attempt = run.attempt(1)
@@ -34,7 +34,7 @@ def run(tmp_path: Path) -> RunDir:
     return run
 
 
-def pack(run: RunDir, name: str = "out.zip", **options: bool) -> Package:
+def pack(run: Run, name: str = "out.zip", **options: bool) -> Package:
     root = run.path.parents[1]
     return write_package(run, root / name, evaluations=root / "evaluations", **options)
 
@@ -52,16 +52,16 @@ def packed(package: Package) -> dict[str, bytes]:
 
 
 @pytest.mark.row("H27")
-def test_packing_twice_gives_equal_bytes(run: RunDir) -> None:
+def test_packing_twice_gives_equal_bytes(run: Run) -> None:
     first, second = pack(run, "a.zip"), pack(run, "b.zip")
-    os.utime(run.manifest, (1, 1))
+    os.utime(run.manifest_file, (1, 1))
     third = pack(run, "a.zip", force=True)
     assert first.path.read_bytes() == second.path.read_bytes()
     assert first.sha256 == second.sha256 == third.sha256
 
 
 @pytest.mark.row("H27")
-def test_a_package_in_the_folder_of_the_run_does_not_contain_itself(run: RunDir) -> None:
+def test_a_package_in_the_folder_of_the_run_does_not_contain_itself(run: Run) -> None:
     name = "runs/grpo-1/out.zip"
     first = pack(run, name)
     assert pack(run, name, force=True).sha256 == first.sha256
@@ -69,20 +69,20 @@ def test_a_package_in_the_folder_of_the_run_does_not_contain_itself(run: RunDir)
     assert "runs/grpo-1/out.zip" in dict(pack(run, "another.zip").left_out)
 
 
-def test_the_list_is_one_that_sha256sum_reads(run: RunDir) -> None:
+def test_the_list_is_one_that_sha256sum_reads(run: Run) -> None:
     folder = unpack(pack(run))
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder, check=True)
 
 
-def test_the_unpacked_run_is_read_as_the_run_is(run: RunDir) -> None:
-    copy = RunDir(unpack(pack(run)) / "runs" / "grpo-1")
+def test_the_unpacked_run_is_read_as_the_run_is(run: Run) -> None:
+    copy = Run(unpack(pack(run)) / "runs" / "grpo-1")
     assert copy.is_one()
     assert observed_state(copy) == observed_state(run)
     assert Columns.read(copy.train_log).get("reward/mean").values.tolist() == [0.25, 0.5]
     assert copy.attempt(1).console.read_bytes() == run.attempt(1).console.read_bytes()
 
 
-def test_what_only_means_something_on_this_machine_is_not_packed(run: RunDir) -> None:
+def test_what_only_means_something_on_this_machine_is_not_packed(run: Run) -> None:
     run.requests.mkdir()
     for name in ("launch_proof.json", "requests/stop.json", "lock", ".state.json.1f"):
         (run.path / name).write_text("{}")
@@ -112,7 +112,7 @@ def test_what_only_means_something_on_this_machine_is_not_packed(run: RunDir) ->
         ("page", f"https://user:{KEY}@host/\n"),
     ],
 )
-def test_secrets_are_masked_and_the_file_is_named(run: RunDir, name: str, text: str) -> None:
+def test_secrets_are_masked_and_the_file_is_named(run: Run, name: str, text: str) -> None:
     (run.path / name).parent.mkdir(exist_ok=True)
     (run.path / name).write_text(text)
     package = pack(run)
@@ -122,9 +122,7 @@ def test_secrets_are_masked_and_the_file_is_named(run: RunDir, name: str, text: 
     assert json.loads(packed(package)["about.json"])["masked"] == [f"runs/grpo-1/{name}"]
 
 
-def test_a_secret_of_the_environment_is_masked(
-    run: RunDir, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_secret_of_the_environment_is_masked(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JUDGE_API_KEY", "plain-words-of-a-key")
     jsonl.append(run.attempt(1).rollouts / "1.jsonl", {"output": "plain-words-of-a-key"})
     content = packed(pack(run))["runs/grpo-1/attempt_1/rollouts/1.jsonl"].splitlines()
@@ -132,14 +130,14 @@ def test_a_secret_of_the_environment_is_masked(
     assert json.loads(content[1])["output"].startswith("…")
 
 
-def test_lines_without_a_secret_keep_their_bytes(run: RunDir) -> None:
+def test_lines_without_a_secret_keep_their_bytes(run: Run) -> None:
     file = run.attempt(1).rollouts / "1.jsonl"
     file.write_bytes(b'{"a":  1.50, "b": NaN}\r\n' + json.dumps({"output": KEY}).encode() + b"\n")
     content = packed(pack(run))["runs/grpo-1/attempt_1/rollouts/1.jsonl"]
     assert content.startswith(b'{"a":  1.50, "b": NaN}\r\n{"output": ')
 
 
-def test_links_and_binary_files_are_left_out_and_named(run: RunDir, tmp_path: Path) -> None:
+def test_links_and_binary_files_are_left_out_and_named(run: Run, tmp_path: Path) -> None:
     (tmp_path / "outside.txt").write_text("not of the run")
     (run.path / "link.txt").symlink_to(tmp_path / "outside.txt")
     (run.path / "core").write_bytes(b"\x7fELF\0\0" + KEY.encode())
@@ -153,7 +151,7 @@ def test_links_and_binary_files_are_left_out_and_named(run: RunDir, tmp_path: Pa
     assert b"not of the run" not in b"".join(packed(package).values())
 
 
-def test_names_that_systems_read_differently_are_left_out_and_named(run: RunDir) -> None:
+def test_names_that_systems_read_differently_are_left_out_and_named(run: Run) -> None:
     names = ("a\\b.txt", "a\nb.txt", "a\udcffb.txt", "12:30.log", "größe |.txt")
     for name in names:
         (run.path / name).write_text("text")
@@ -163,7 +161,7 @@ def test_names_that_systems_read_differently_are_left_out_and_named(run: RunDir)
     assert check_package(package.path).problems == ()
 
 
-def test_an_active_run_is_packed_to_its_last_complete_lines(run: RunDir) -> None:
+def test_an_active_run_is_packed_to_its_last_complete_lines(run: Run) -> None:
     import time
 
     from engine.run.processes import identify
@@ -181,9 +179,7 @@ def test_an_active_run_is_packed_to_its_last_complete_lines(run: RunDir) -> None
     assert json.loads(content["about.json"])["state"] == "running"
 
 
-def test_the_evaluations_of_the_run_are_packed_and_others_are_not(
-    run: RunDir, tmp_path: Path
-) -> None:
+def test_the_evaluations_of_the_run_are_packed_and_others_are_not(run: Run, tmp_path: Path) -> None:
     for folder, name in (("e1", "grpo-1:20"), ("e1", "base"), ("e2", "grpo-10:20")):
         target = tmp_path / "evaluations" / folder / name.replace(":", "-")
         target.mkdir(parents=True)
@@ -198,7 +194,7 @@ def test_the_evaluations_of_the_run_are_packed_and_others_are_not(
     ]
 
 
-def test_checkpoints_are_packed_only_when_asked_and_unchanged(run: RunDir, tmp_path: Path) -> None:
+def test_checkpoints_are_packed_only_when_asked_and_unchanged(run: Run, tmp_path: Path) -> None:
     save(tmp_path / "checkpoints", 20)
     assert not [name for name in packed(pack(run)) if name.startswith("checkpoints/")]
     content = packed(pack(run, "all.zip", checkpoints=True))
@@ -218,13 +214,13 @@ def test_checkpoints_in_the_folder_of_the_run_are_checkpoints_too(tmp_path: Path
     assert not any("saved" in name for name in names)
 
 
-def test_a_run_without_a_checkpoint_says_so_and_leaves_no_file(run: RunDir, tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_says_so_and_leaves_no_file(run: Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no complete checkpoint"):
         pack(run, checkpoints=True)
     assert [path.name for path in tmp_path.iterdir()] == ["runs"]
 
 
-def test_a_file_that_exists_is_replaced_only_when_asked(run: RunDir, tmp_path: Path) -> None:
+def test_a_file_that_exists_is_replaced_only_when_asked(run: Run, tmp_path: Path) -> None:
     (tmp_path / "out.zip").write_text("mine")
     with pytest.raises(UsageError, match="already exists"):
         pack(run)

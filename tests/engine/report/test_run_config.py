@@ -8,14 +8,14 @@ from typing import Any
 from engine.base import jsonl
 from engine.logs.formats.external_run import open_external
 from engine.report.run_config import RunConfig, read_run_config
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.logs.formats.samples import message, wandb_log
 
 
 def read(folder: Path, **manifest: Any) -> RunConfig:
-    run = RunDir(folder / "try")
+    run = Run(folder / "try")
     run.path.mkdir()
-    jsonl.write_json(run.manifest, {"v": 1, "id": "try", "kind": "grpo", **manifest})
+    jsonl.write_json(run.manifest_file, {"v": 1, "id": "try", "kind": "grpo", **manifest})
     return read_run_config(run)
 
 
@@ -71,7 +71,7 @@ def test_a_run_of_a_command_has_its_command_folder_and_metrics(tmp_path: Path) -
 
 
 def test_without_a_manifest_there_are_no_values(tmp_path: Path) -> None:
-    assert read_run_config(RunDir(tmp_path)).values == ()
+    assert read_run_config(Run(tmp_path)).values == ()
 
 
 def test_an_offline_wandb_run_has_the_values_that_its_program_gave(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from engine.measure.ablations.plan import BASE, AblationPlan, Arm
 from engine.measure.ablations.report import AblationReport
 from engine.measure.ablations.table import SeedRun, make_table
 from engine.report.verdict import append_verdict
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 
 LAMBDA = "reward_config.lambda_info"
@@ -45,11 +45,11 @@ def report(tmp_path: Path) -> AblationReport:
 FINISHED = RunState("finished", started=0.0, ended=60.0)
 
 
-def make_run(root: Path, name: str) -> RunDir:
-    run = RunDir(root / name)
+def make_run(root: Path, name: str) -> Run:
+    run = Run(root / name)
     run.path.mkdir(parents=True)
     manifest = {"git": {"commit": "abcdef0123456789", "dirty": True}, "fingerprint": "f" * 64}
-    jsonl.write_json(run.manifest, manifest)
+    jsonl.write_json(run.manifest_file, manifest)
     write_state(run, FINISHED)
     jsonl.append(
         run.train_log,

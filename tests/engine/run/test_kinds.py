@@ -24,8 +24,8 @@ from engine.run.checkpoints.find import check_checkpoint
 from engine.run.finding_kind import Case
 from engine.run.history.rollouts import require_step
 from engine.run.kinds import GRPO, KINDS, SFT, Kind, find_kind, read_kind
+from engine.run.run import Run
 from engine.run.run_context import MetricContext
-from engine.run.rundir import RunDir
 from grubrics_tui.model.run_source import kind_of, layout_of
 from grubrics_tui.settings.layout import UNKNOWN, default_panels, first_layout
 
@@ -67,16 +67,16 @@ def config_of(kind: Kind) -> Config:
     return Config("e", Path("e.yaml"), kind, (), values, origins, ())  # type: ignore[arg-type]
 
 
-def run_of(tmp_path: Path, kind: str | None) -> RunDir:
+def run_of(tmp_path: Path, kind: str | None) -> Run:
     import json
 
-    run = RunDir(tmp_path / "runs" / "one")
+    run = Run(tmp_path / "runs" / "one")
     run.path.mkdir(parents=True)
     named = {} if kind is None else {"kind": kind}
     folders = ("trainer.default_local_dir", "training.output_dir", "evaluation.output_dir")
     config = {key: {"value": key, "origin": "file"} for key in folders}
     text = {"v": 1, "id": "one", "cwd": str(tmp_path), "config": config, **named}
-    run.manifest.write_text(json.dumps(text), encoding="utf-8")
+    run.manifest_file.write_text(json.dumps(text), encoding="utf-8")
     return run
 
 
@@ -140,7 +140,7 @@ def test_a_run_without_a_known_kind_is_taken_for_none(tmp_path: Path, kind: str 
     assert not set(default_panels(UNKNOWN)) & {"reward", "judge", "loss"}
     assert not check_checkpoint(run).complete
     with pytest.raises(UsageError, match=f"{'kind' if kind is None else kind}.*grpo, sft"):
-        read_kind(run.read_manifest().kind, run.manifest)
+        read_kind(run.read_manifest().kind, run.manifest_file)
 
 
 def test_an_unknown_kind_in_a_config_is_refused_with_those_that_exist(tmp_path: Path) -> None:

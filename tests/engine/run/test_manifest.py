@@ -25,7 +25,7 @@ from engine.run.checkpoints.disposal import own_checkpoints
 from engine.run.index import Index
 from engine.run.manifest import AttemptRecord, FileFacts, FullManifest, Override, Setting
 from engine.run.registry import Row, list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.supervise.run_summary import read_summary
 from engine.supervise.stall import Supervision
@@ -52,10 +52,10 @@ MANIFESTS = ANY | st.fixed_dictionaries(
 )
 
 
-def run_with(root: Path, manifest: Any) -> RunDir:
-    run = RunDir(root / "runs" / "mine")
+def run_with(root: Path, manifest: Any) -> Run:
+    run = Run(root / "runs" / "mine")
     run.attempt(1).path.mkdir(parents=True)
-    run.manifest.write_text(json.dumps(manifest))
+    run.manifest_file.write_text(json.dumps(manifest))
     write_state(run, RunState("failed", ended=2e9))
     return run
 
@@ -130,8 +130,8 @@ def test_values_nested_too_deeply_are_dropped(tmp_path: Path) -> None:
 
 
 def test_the_config_is_read_apart_from_the_others(tmp_path: Path) -> None:
-    run = RunDir(tmp_path)
-    run.manifest.write_text('{"recipe": "night", "kind": 3, "config": {"a": {"value": 1}}}')
+    run = Run(tmp_path)
+    run.manifest_file.write_text('{"recipe": "night", "kind": 3, "config": {"a": {"value": 1}}}')
     assert run.read_manifest().recipe == "night"
     assert run.read_manifest().kind is None
     assert run.read_config() == {"a": Setting(1)}
@@ -142,26 +142,26 @@ def test_the_config_is_read_apart_from_the_others(tmp_path: Path) -> None:
 def test_a_config_in_its_own_file_replaces_that_of_the_manifest(
     tmp_path: Path, config: dict[str, Setting]
 ) -> None:
-    run = RunDir(tmp_path)
-    run.manifest.write_text('{"recipe": "night", "config": {"a": {"value": 1}}}')
+    run = Run(tmp_path)
+    run.manifest_file.write_text('{"recipe": "night", "config": {"a": {"value": 1}}}')
     run.write_manifest(FullManifest(recipe="day", config={"a": Setting(3)}))
     run.write_manifest(FullManifest(recipe="day", config=config))
     assert run.read_full_manifest() == FullManifest(recipe="day", config=config)
     assert run.read_config() == config
-    assert jsonl.read_json(run.manifest) == {"recipe": "day"}
+    assert jsonl.read_json(run.manifest_file) == {"recipe": "day"}
 
 
 def test_a_damaged_config_file_is_no_config(tmp_path: Path) -> None:
-    run = RunDir(tmp_path)
+    run = Run(tmp_path)
     run.write_manifest(FullManifest(recipe="day", config={"a": Setting(3)}))
-    run.settings.write_text("{")
+    run.settings_file.write_text("{")
     assert run.read_full_manifest() == FullManifest(recipe="day")
 
 
 def test_a_command_without_settings_has_no_config_file(tmp_path: Path) -> None:
-    run = RunDir(tmp_path)
+    run = Run(tmp_path)
     run.write_manifest(FullManifest(kind="command"))
-    assert not run.settings.exists()
+    assert not run.settings_file.exists()
 
 
 @pytest.mark.parametrize(

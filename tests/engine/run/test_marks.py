@@ -17,7 +17,7 @@ from engine.base import jsonl
 from engine.run.identity import Identity
 from engine.run.marks import mark_of, new_mark, supervises
 from engine.run.processes import alive, identify, members
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, write_state
 from engine.supervise.reaper import find_orphans, reap
 from engine.supervise.stopping import stop_run
@@ -50,15 +50,15 @@ def start() -> Iterator[Start]:
         process.wait()
 
 
-def make_run(path: Path, mark: str | None, state: RunState | None = None) -> RunDir:
-    run = RunDir(path)
+def make_run(path: Path, mark: str | None, state: RunState | None = None) -> Run:
+    run = Run(path)
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {"v": 1, "id": path.name, "kind": "grpo", "mark": mark})
+    jsonl.write_json(run.manifest_file, {"v": 1, "id": path.name, "kind": "grpo", "mark": mark})
     write_state(run, state or RunState("failed"))
     return run
 
 
-def marks(run: RunDir) -> dict[str, str]:
+def marks(run: Run) -> dict[str, str]:
     """What a trainer of the run carries."""
     return {
         "GRUBRICS_RUN_ID": run.id,
@@ -67,7 +67,7 @@ def marks(run: RunDir) -> dict[str, str]:
     }
 
 
-def pids(run: RunDir) -> list[int]:
+def pids(run: Run) -> list[int]:
     return [process.pid for process in members(run)]
 
 
@@ -77,7 +77,7 @@ def test_a_moved_run_keeps_its_processes(tmp_path: Path, start: Start, moved: st
     process = start(**marks(run))
     (tmp_path / moved).parent.mkdir()
     shutil.move(run.path, tmp_path / moved)
-    assert pids(RunDir(tmp_path / moved)) == [process.pid]
+    assert pids(Run(tmp_path / moved)) == [process.pid]
     (result,) = find_orphans(tmp_path / "other")
     assert (result.process, result.run) == (process, Path(moved).name)
     assert find_orphans(tmp_path / "runs")[0].reason == "its run directory was deleted"
@@ -87,11 +87,11 @@ def test_a_moved_run_keeps_its_processes(tmp_path: Path, start: Start, moved: st
 def test_a_copy_does_not_own_the_processes_of_the_original(tmp_path: Path, start: Start) -> None:
     run = make_run(tmp_path / "runs" / "one", new_mark())
     process = start(**marks(run))
-    copy = RunDir(shutil.copytree(run.path, tmp_path / "copies" / "one"))
+    copy = Run(shutil.copytree(run.path, tmp_path / "copies" / "one"))
     assert (pids(run), pids(copy)) == ([process.pid], [])
     assert find_orphans(tmp_path / "copies") == []
     run.path.rename(tmp_path / "moved")
-    assert (pids(RunDir(tmp_path / "moved")), pids(copy)) == ([process.pid], [])
+    assert (pids(Run(tmp_path / "moved")), pids(copy)) == ([process.pid], [])
     copy.path.rename(run.path)
     assert pids(run) == []
 
@@ -102,7 +102,7 @@ def test_a_copy_of_an_active_run_is_not_active_and_a_stop_of_it_reaches_nobody(
     run = make_run(tmp_path / "one", new_mark())
     supervisor = start(GRUBRICS_SUPERVISES=mark_of(run))
     write_state(run, RunState("running", supervisor=supervisor, heartbeat=time.time()))
-    copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))
+    copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
     (copy.path / "requests").write_text("in the way of a request, as a full disk is")
     assert observed_state(run).state == "running"
     assert observed_state(copy).state == "lost"
@@ -126,7 +126,7 @@ def test_a_run_seen_through_a_link_keeps_its_processes(tmp_path: Path, start: St
     run = make_run(tmp_path / "runs" / "one", new_mark())
     process = start(**marks(run))
     (tmp_path / "link").symlink_to(tmp_path / "runs")
-    assert pids(RunDir(tmp_path / "link" / "one")) == [process.pid]
+    assert pids(Run(tmp_path / "link" / "one")) == [process.pid]
 
 
 def test_a_run_without_a_mark_is_known_by_its_folder(tmp_path: Path, start: Start) -> None:

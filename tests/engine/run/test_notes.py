@@ -26,50 +26,50 @@ from engine.run.notes import (
     write_note,
 )
 from engine.run.registry import Row, list_runs
-from engine.run.rundir import RunDir, archive_root
+from engine.run.run import Run, archive_root
 from engine.run.state import RunState, write_state
 from engine.supervise.housekeeping import archive, unarchive
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
-    run = RunDir(tmp_path / "runs" / "night")
+def run(tmp_path: Path) -> Run:
+    run = Run(tmp_path / "runs" / "night")
     run.path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {"v": 1, "recipe": "tiny", "kind": "grpo"})
+    jsonl.write_json(run.manifest_file, {"v": 1, "recipe": "tiny", "kind": "grpo"})
     write_state(run, RunState("finished", started=1.0, ended=2.0, step=5))
     return run
 
 
-def test_tags_are_added_once_and_in_order(run: RunDir) -> None:
+def test_tags_are_added_once_and_in_order(run: Run) -> None:
     add_tags(run, ["b", "a"])
     assert add_tags(run, ["a", "c"]).tags == ("b", "a", "c")
 
 
-def test_a_tag_is_removed_and_the_note_stays(run: RunDir) -> None:
+def test_a_tag_is_removed_and_the_note_stays(run: Run) -> None:
     write_note(run, "why")
     add_tags(run, ["a", "b"])
     assert remove_tags(run, ["a"]) == Notes(("b",), "why")
 
 
-def test_removing_a_tag_that_is_not_there_names_the_nearest(run: RunDir) -> None:
+def test_removing_a_tag_that_is_not_there_names_the_nearest(run: Run) -> None:
     add_tags(run, ["baseline"])
     with pytest.raises(UsageError, match="did you mean 'baseline'"):
         remove_tags(run, ["basline"])
 
 
 @pytest.mark.parametrize("tag", ["", "two words", "-x", "[red]", "\x1b[2J", "x" * 41, "\u202eabc"])
-def test_text_that_cannot_be_typed_or_shown_is_not_a_tag(run: RunDir, tag: str) -> None:
+def test_text_that_cannot_be_typed_or_shown_is_not_a_tag(run: Run, tag: str) -> None:
     with pytest.raises(UsageError, match="must be ASCII letters"):
         add_tags(run, [tag])
-    assert not run.notes.exists()
+    assert not run.notes_file.exists()
 
 
-def test_an_empty_note_removes_it(run: RunDir) -> None:
+def test_an_empty_note_removes_it(run: Run) -> None:
     write_note(run, "why")
     assert write_note(run, "") == (Notes(), "why")
 
 
-def test_a_form_keeps_what_others_changed_meanwhile(run: RunDir) -> None:
+def test_a_form_keeps_what_others_changed_meanwhile(run: Run) -> None:
     add_tags(run, ["a", "b"])
     opened = read_notes(run)
     add_tags(run, ["c"])
@@ -77,7 +77,7 @@ def test_a_form_keeps_what_others_changed_meanwhile(run: RunDir) -> None:
     assert edit_notes(run, opened, ["b", "d"], "") == Notes(("b", "c", "d"), "from the shell")
 
 
-def test_a_note_that_two_hands_changed_is_not_overwritten(run: RunDir) -> None:
+def test_a_note_that_two_hands_changed_is_not_overwritten(run: Run) -> None:
     opened = read_notes(run)
     write_note(run, "from the shell")
     with pytest.raises(NotesChangedError, match="from the shell") as refused:
@@ -86,20 +86,20 @@ def test_a_note_that_two_hands_changed_is_not_overwritten(run: RunDir) -> None:
     assert edit_notes(run, refused.value.now, [], "both").text == "both"
 
 
-def test_too_much_is_refused(run: RunDir) -> None:
+def test_too_much_is_refused(run: Run) -> None:
     with pytest.raises(UsageError, match="characters at most"):
         write_note(run, "x" * (LONGEST_NOTE + 1))
     with pytest.raises(UsageError, match=f"at most {MOST_TAGS} are allowed"):
         add_tags(run, [f"t{number}" for number in range(MOST_TAGS + 1)])
 
 
-def test_simultaneous_changes_are_all_stored(run: RunDir) -> None:
+def test_simultaneous_changes_are_all_stored(run: Run) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda number: add_tags(run, [f"t{number}"]), range(16)))
     assert set(read_notes(run).tags) == {f"t{number}" for number in range(16)}
 
 
-def test_only_the_notes_are_written(run: RunDir) -> None:
+def test_only_the_notes_are_written(run: Run) -> None:
     before = {path.name: path.read_bytes() for path in run.path.iterdir()}
     add_tags(run, ["a"])
     after = {path.name: path.read_bytes() for path in run.path.iterdir()}
@@ -109,7 +109,7 @@ def test_only_the_notes_are_written(run: RunDir) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=200))
-def test_any_typed_note_can_be_displayed(run: RunDir, text: str) -> None:
+def test_any_typed_note_can_be_displayed(run: Run, text: str) -> None:
     shown = write_note(run, text)[0].text
     assert all(char.isprintable() or char == "\n" for char in shown)
     assert read_notes(run).text == shown
@@ -122,36 +122,36 @@ def test_any_typed_note_can_be_displayed(run: RunDir, text: str) -> None:
         st.none() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)
     )
 )
-def test_any_file_can_be_read(run: RunDir, value: object) -> None:
+def test_any_file_can_be_read(run: Run, value: object) -> None:
     for content in (value, {"tags": value, "text": value}):
-        run.notes.write_text(json.dumps(content))
+        run.notes_file.write_text(json.dumps(content))
         notes = read_notes(run)
         assert all(char.isprintable() or char == "\n" for char in notes.text + "".join(notes.tags))
 
 
 def test_the_list_shows_them_at_once_although_the_state_did_not_change(
-    run: RunDir, tmp_path: Path
+    run: Run, tmp_path: Path
 ) -> None:
     root, index = run.path.parent, Index(run.path.parent, Row, tmp_path / "runs.sqlite")
     assert not list_runs(root, index)[0].notes
     write_note(run, "why")
     add_tags(run, ["a"])
     assert list_runs(root, index)[0].notes == Notes(("a",), "why")
-    run.notes.unlink()
+    run.notes_file.unlink()
     assert not list_runs(root, index)[0].notes
 
 
-def test_they_go_into_the_archive_and_back(run: RunDir) -> None:
+def test_they_go_into_the_archive_and_back(run: Run) -> None:
     root = run.path.parent
     add_tags(run, ["a"])
     archive(run)
-    archived = RunDir(archive_root(root) / run.id)
+    archived = Run(archive_root(root) / run.id)
     assert read_notes(archived).tags == ("a",)
     assert list_runs(archive_root(root))[0].notes.tags == ("a",)
     assert read_notes(unarchive(archived)).tags == ("a",)
 
 
-def test_the_experiment_log_starts_with_them(run: RunDir) -> None:
+def test_the_experiment_log_starts_with_them(run: Run) -> None:
     write_note(run, "diverged after the restart")
     add_tags(run, ["a", "b"])
     assert draft_entry(run).observations == "diverged after the restart\ntags: a, b"

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from engine.run.processes import alive, identify, members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
@@ -22,7 +22,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 def start() -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def make(run: RunDir, **more: str) -> subprocess.Popen[bytes]:
+    def make(run: Run, **more: str) -> subprocess.Popen[bytes]:
         marks = {
             "GRUBRICS_RUN_ID": run.id,
             "GRUBRICS_ATTEMPT_DIR": str(run.path.resolve() / "attempt_1"),
@@ -46,7 +46,7 @@ def start() -> Iterator[Start]:
 def test_a_run_of_the_same_id_in_another_folder_is_another_run(
     tmp_path: Path, start: Start
 ) -> None:
-    mine, other = RunDir(tmp_path / "a" / "run"), RunDir(tmp_path / "b" / "run")
+    mine, other = Run(tmp_path / "a" / "run"), Run(tmp_path / "b" / "run")
     process = start(mine)
     assert [member.pid for member in members(mine)] == [process.pid]
     assert members(other) == []
@@ -55,7 +55,7 @@ def test_a_run_of_the_same_id_in_another_folder_is_another_run(
 def test_a_run_that_a_process_of_the_run_launched_is_not_part_of_it(
     tmp_path: Path, start: Start
 ) -> None:
-    mine, launched = RunDir(tmp_path / "mine"), RunDir(tmp_path / "launched")
+    mine, launched = Run(tmp_path / "mine"), Run(tmp_path / "launched")
     own = start(mine)
     supervisor = start(mine, GRUBRICS_RUN_ID="", GRUBRICS_SUPERVISES="mark of launched")
     trainer = start(launched)
@@ -65,13 +65,13 @@ def test_a_run_that_a_process_of_the_run_launched_is_not_part_of_it(
 
 
 def test_processes_of_a_ray_cluster_are_not_signaled(tmp_path: Path, start: Start) -> None:
-    run = RunDir(tmp_path / "run")
+    run = Run(tmp_path / "run")
     start(run, GRUBRICS_ON_CLUSTER="1")
     assert members(run) == []
 
 
 def test_a_reused_pid_is_not_the_same_process(tmp_path: Path, start: Start) -> None:
-    process = start(RunDir(tmp_path / "run"))
+    process = start(Run(tmp_path / "run"))
     identity = identify(process.pid)
     assert identity is not None
     earlier = replace(identity, start=identity.start - 1)
@@ -88,13 +88,13 @@ def test_a_process_of_somebody_else_is_not_signalled() -> None:
 
 
 def test_a_process_of_another_boot_is_not_alive(tmp_path: Path, start: Start) -> None:
-    identity = identify(start(RunDir(tmp_path / "run")).pid)
+    identity = identify(start(Run(tmp_path / "run")).pid)
     assert identity is not None
     assert not alive(replace(identity, boot="another"))
 
 
 def test_a_zombie_is_not_alive(tmp_path: Path, start: Start) -> None:
-    process = start(RunDir(tmp_path / "run"))
+    process = start(Run(tmp_path / "run"))
     identity = identify(process.pid)
     assert identity is not None
     os.kill(process.pid, signal.SIGKILL)

@@ -23,7 +23,7 @@ from engine.run.identity import Identity
 from engine.run.index import Index
 from engine.run.processes import identify
 from engine.run.registry import Row, list_runs
-from engine.run.rundir import RunDir, find_run
+from engine.run.run import Run, find_run
 from engine.run.state import RunState, observed_state, write_state
 from tests.manifests import change_manifest
 
@@ -42,10 +42,10 @@ def index(root: Path, tmp_path: Path) -> RunIndex:
     return Index(root, Row, tmp_path / "cache" / "runs.sqlite")
 
 
-def make_run(root: Path, name: str, started: float) -> RunDir:
-    run = RunDir(root / name)
+def make_run(root: Path, name: str, started: float) -> Run:
+    run = Run(root / name)
     run.path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {"v": 1, "recipe": "tiny", "kind": "grpo"})
+    jsonl.write_json(run.manifest_file, {"v": 1, "recipe": "tiny", "kind": "grpo"})
     write_state(run, RunState("finished", started=started, step=5))
     return run
 
@@ -60,7 +60,7 @@ def test_the_newest_run_comes_first(root: Path, index: RunIndex) -> None:
 
 def test_a_resumed_run_keeps_its_date_and_comes_first_again(root: Path, index: RunIndex) -> None:
     resumed = RunState("finished", attempt=2, started=9.0, ended=12.0, ran_before=1.0, began=1.0)
-    write_state(RunDir(root / "run-1"), resumed)
+    write_state(Run(root / "run-1"), resumed)
     first = list_runs(root, index)[0]
     assert (first.id, first.started) == ("run-1", 1.0)
 
@@ -73,7 +73,7 @@ def test_a_changed_state_is_seen_although_the_index_has_an_older_one(
     root: Path, index: RunIndex
 ) -> None:
     list_runs(root, index)
-    write_state(RunDir(root / "run-1"), RunState("failed", reason="new", started=1.0))
+    write_state(Run(root / "run-1"), RunState("failed", reason="new", started=1.0))
     result = {info.id: info.state.reason for info in list_runs(root, index)}
     assert result["run-1"] == "new"
 
@@ -180,7 +180,7 @@ def test_without_a_cache_folder_the_list_still_works(root: Path) -> None:
 
 def test_a_running_run_without_supervisor_is_lost(root: Path, index: RunIndex) -> None:
     gone = Identity(2**22 + 1, 1, "another boot")
-    write_state(RunDir(root / "run-0"), RunState("running", supervisor=gone, started=9.0))
+    write_state(Run(root / "run-0"), RunState("running", supervisor=gone, started=9.0))
     assert list_runs(root, index)[0].state.state == "lost"
 
 
@@ -189,7 +189,7 @@ def test_a_supervisor_that_dies_is_noticed_although_no_file_changed(
 ) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         supervisor = identify(process.pid)
-        write_state(RunDir(root / "run-0"), RunState("running", supervisor=supervisor, started=9.0))
+        write_state(Run(root / "run-0"), RunState("running", supervisor=supervisor, started=9.0))
         assert list_runs(root, index)[0].state.state == "running"
     assert list_runs(root, index)[0].state.state == "lost"
 
@@ -198,15 +198,15 @@ def test_a_supervisor_that_dies_is_noticed_although_no_file_changed(
 def test_a_run_with_a_senseless_date_is_listed_last(
     root: Path, index: RunIndex, moment: object
 ) -> None:
-    run = RunDir(root / "run-2")
-    jsonl.write_json(run.manifest, {"recipe": "tiny", "kind": "grpo", "created": moment})
-    jsonl.write_json(run.state, {"state": "finished", "started": moment})
+    run = Run(root / "run-2")
+    jsonl.write_json(run.manifest_file, {"recipe": "tiny", "kind": "grpo", "created": moment})
+    jsonl.write_json(run.state_file, {"state": "finished", "started": moment})
     assert ids(root, index) == ["run-1", "run-0", "run-2"]
 
 
 def test_a_config_name_cannot_move_the_cursor(root: Path, index: RunIndex) -> None:
     (root / "run-2" / "state.json").unlink()
-    jsonl.write_json(RunDir(root / "run-2").manifest, {"recipe": "a\x1b[2Jb", "kind": ["grpo"]})
+    jsonl.write_json(Run(root / "run-2").manifest_file, {"recipe": "a\x1b[2Jb", "kind": ["grpo"]})
     info = next(info for info in list_runs(root, index) if info.id == "run-2")
     assert (info.config, info.kind) == ("a [2Jb", "?")
 
@@ -247,7 +247,7 @@ def test_whatever_a_folder_holds_it_is_listed_and_hides_no_other(
     assert "/no/such/disk/run" in (unreadable["gone"] or "")
     assert {"run-0", "run-1", "run-2"} < set(states)
     (root / "torn" / "state.json").unlink()
-    write_state(RunDir(root / "torn"), RunState("finished"))
+    write_state(Run(root / "torn"), RunState("finished"))
     assert {info.id: info.state.word for info in list_runs(root, index)}["torn"] == "finished"
 
 
@@ -298,7 +298,7 @@ FULL = RunState(
 )
 
 
-def make_full_run(root: Path) -> RunDir:
+def make_full_run(root: Path) -> Run:
     run = make_run(root, "full", started=0.0)
     change = {"key": "optim.lr", "end": "lr", "before": 1e-5, "after": 3e-5, "origin": "cli"}
     change_manifest(run, created=1.0, changes=[change])

@@ -23,7 +23,7 @@ from engine.launch.resume import resume, resume_plan
 from engine.run.notes import add_tags, read_notes, write_note
 from engine.run.processes import identify
 from engine.run.registry import ActiveRuns
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import (
     UntrustedError,
@@ -72,12 +72,12 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def make_run(root: Path, name: str = "one", **manifest: Any) -> RunDir:
-    run = RunDir(root / name)
+def make_run(root: Path, name: str = "one", **manifest: Any) -> Run:
+    run = Run(root / name)
     run.path.mkdir(mode=0o700)
     files.make_folder(run.attempt(1).path)
-    jsonl.write_json(run.manifest, {**MANIFEST, "id": name, **manifest})
-    files.write_atomic(run.config, "reward: {custom_reward_function: {path: steal.py}}\n")
+    jsonl.write_json(run.manifest_file, {**MANIFEST, "id": name, **manifest})
+    files.write_atomic(run.config_file, "reward: {custom_reward_function: {path: steal.py}}\n")
     write_state(run, RunState("failed", reason="exit code 1"))
     return run
 
@@ -115,7 +115,7 @@ def let_in(path: Path, user: int) -> None:
         pytest.skip("a file system without access lists")
 
 
-ACTIONS: dict[str, Callable[[RunDir], object]] = {
+ACTIONS: dict[str, Callable[[Run], object]] = {
     "stop": stop_run,
     "stop after checkpoint": lambda run: stop_run(run, after_checkpoint=True),
     "tag": lambda run: add_tags(run, ["x"]),
@@ -132,14 +132,14 @@ ACTIONS: dict[str, Callable[[RunDir], object]] = {
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)
 @pytest.mark.parametrize("what", ["the run", "a file", "an attempt", "writable", "a link"])
 def test_a_run_that_somebody_else_could_have_written_is_refused(
-    root: Path, action: Callable[[RunDir], object], what: str
+    root: Path, action: Callable[[Run], object], what: str
 ) -> None:
     run = make_run(root)
     vouch(run)
     if what == "the run":
         give(run.path, STRANGER)
     elif what == "a file":
-        os.chown(run.manifest, STRANGER, -1)
+        os.chown(run.manifest_file, STRANGER, -1)
     elif what == "an attempt":
         os.chown(run.attempt(1).path, STRANGER, -1)
     elif what == "writable":
@@ -181,10 +181,10 @@ def test_settings_of_a_common_run_do_not_bury_addresses_and_code(root: Path) -> 
         "transfer_queue.metadata_server": "evil.example:1",
         "judge.base_url": "evil.example/v1",
     }
-    run = RunDir(root / "runs" / "night")
+    run = Run(root / "runs" / "night")
     run.path.mkdir(parents=True)
     values = {key: {"value": value, "origin": "default"} for key, value in config.items()}
-    jsonl.write_json(run.manifest, {"config": values})
+    jsonl.write_json(run.manifest_file, {"config": values})
     result = list(facts(run, "ann"))
     assert [text for label, text in result if label == "address"] == [
         "transfer_queue.metadata_server: evil.example:1",
@@ -220,7 +220,7 @@ def test_code_that_a_run_names_is_part_of_the_confirmation(root: Path, tmp_path:
 
 
 def test_copies_of_a_reward_function_are_part_of_the_confirmation(root: Path) -> None:
-    run = RunDir(root / "runs" / "night")
+    run = Run(root / "runs" / "night")
     (run.code / "parts").mkdir(parents=True)
     (run.code / "parts" / "weights.py").write_text("")
     assert ("code", "code/parts/weights.py") in list(facts(run, "ann"))
@@ -231,7 +231,7 @@ def test_a_run_of_ones_own_is_simply_acted_on_wherever_it_was_moved(root: Path) 
     run = make_run(root)
     vouch(run)
     require(run, executes=True)
-    moved = RunDir(root.parent / "elsewhere" / "one")
+    moved = Run(root.parent / "elsewhere" / "one")
     moved.path.parent.mkdir()
     run.path.rename(moved.path)
     require(moved, executes=True)
@@ -243,7 +243,7 @@ def test_a_run_that_was_changed_needs_a_new_confirmation(root: Path, name: str) 
     run.code.mkdir()
     (run.code / "reward.py").write_text("def score(): ...\n")
     vouch(run)
-    copy = RunDir(shutil.copytree(run.path, root / "package"))
+    copy = Run(shutil.copytree(run.path, root / "package"))
     require(copy, executes=True)
     with (copy.path / name).open("a") as file:
         file.write(" ")
@@ -415,7 +415,7 @@ def test_a_run_from_elsewhere_writes_into_no_file_that_it_was_linked_to(
 def test_a_run_of_ones_own_may_be_copied_with_hard_links(root: Path, tmp_path: Path) -> None:
     run = make_run(root)
     vouch(run)
-    (tmp_path / "backup").hardlink_to(run.state)
+    (tmp_path / "backup").hardlink_to(run.state_file)
     assert objection(run) is None
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.supervise.trainer import wandb_variables
 
 
-def make_run(root: Path, run_id: str, **wandb: str) -> RunDir:
-    run = RunDir(root / run_id)
+def make_run(root: Path, run_id: str, **wandb: str) -> Run:
+    run = Run(root / run_id)
     run.path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {"v": 1, "id": run_id, "kind": "grpo", "wandb": wandb})
+    jsonl.write_json(run.manifest_file, {"v": 1, "id": run_id, "kind": "grpo", "wandb": wandb})
     return run
 
 
@@ -29,7 +29,7 @@ def test_two_runs_never_share_a_folder_or_an_id(tmp_path: Path) -> None:
 @pytest.mark.row("V31")
 def test_name_group_and_tags_of_the_run_are_those_of_w_and_b(tmp_path: Path) -> None:
     run = make_run(tmp_path, "a", name="Qwen3-b4", group="ablation")
-    jsonl.write_json(run.notes, {"tags": ["baseline", "lr"], "text": ""})
+    jsonl.write_json(run.notes_file, {"tags": ["baseline", "lr"], "text": ""})
     variables = wandb_variables(run, {})
     assert variables["WANDB_NAME"] == "Qwen3-b4"
     assert variables["WANDB_RUN_GROUP"] == "ablation"

@@ -10,26 +10,26 @@ from engine.base import jsonl
 from engine.base.typed import to_json
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.checkpoints.step_folders import TRACKER
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.run.checkpoints.checkpoint_files import save
 
 CONSOLE = b"x" * 1000
 
 
-def make_run(
-    root: Path, name: str = "old", state: RunState | None = None, **manifest: Any
-) -> RunDir:
-    run = RunDir(root / name)
+def make_run(root: Path, name: str = "old", state: RunState | None = None, **manifest: Any) -> Run:
+    run = Run(root / name)
     run.attempt(1).path.mkdir(parents=True)
     run.attempt(1).console.write_bytes(CONSOLE)
     facts = {"v": 1, "id": name, "kind": "grpo", "created": 1e9, "cwd": str(root.parent)}
-    jsonl.write_json(run.manifest, {**facts, "checkpoint_dir": f"checkpoints/{name}", **manifest})
+    jsonl.write_json(
+        run.manifest_file, {**facts, "checkpoint_dir": f"checkpoints/{name}", **manifest}
+    )
     write_state(run, state or RunState("finished", ended=2e9))
     return run
 
 
-def save_checkpoint(run: RunDir, stamped: bool = True) -> Path:
+def save_checkpoint(run: Run, stamped: bool = True) -> Path:
     folder = run.path.parent.parent / "checkpoints" / run.id
     (folder / "global_step_5" / "actor").mkdir(parents=True)
     (folder / "global_step_5" / "actor" / "model.pt").write_bytes(b"x" * 5000)
@@ -50,7 +50,7 @@ def make_trained(
     *,
     metric: str = "val/reward",
     values: Mapping[int, float] = REWARDS,
-) -> tuple[RunDir, Path]:
+) -> tuple[Run, Path]:
     """A run that saved and validated at every tenth step."""
     run = make_run(root, name, state)
     folder = root.parent / "checkpoints" / name

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.run.rundir import Attempt
+from engine.run.run import Attempt
 from engine.supervise.final_state import Evidence, Exit, final_state, find_failure_reason
 
 RED, CYAN, PLAIN = "\x1b[31m", "\x1b[36m", "\x1b[0m"

@@ -11,7 +11,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.run.history.train_log import last_validation
-from engine.run.rundir import Attempt, RunDir
+from engine.run.run import Attempt, Run
 from engine.run.state import RunState
 from engine.supervise.final_state import Evidence, Exit, final_state, full_disk
 from engine.supervise.trainer import said_total
@@ -97,7 +97,7 @@ def test_the_newest_logged_validation_counts(
 def test_a_full_disk_is_in_the_reason_of_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = RunDir(tmp_path)
+    run = Run(tmp_path)
     assert full_disk(run, run) is None
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
     state, reason = state_of(tmp_path, 1, None, full_disk(run, run))

@@ -10,7 +10,7 @@ from engine.base import jsonl
 from engine.base.typed import to_json
 from engine.run.marks import place_of
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.supervise.follower import Follower, Report, read_report
 from engine.supervise.hosts import find_host
 from engine.supervise.slurm_jobs import SlurmJob
@@ -35,15 +35,15 @@ def test_a_copy_acts_on_no_job_and_no_program_of_the_original(tmp_path: Path) ->
     assert program is not None
     hosts: list[dict[str, object]] = [{"adopted": {"process": to_json(program)}}, {"slurm": ["x"]}]
     for index, host in enumerate(hosts):
-        run = RunDir(tmp_path / f"run-{index}")
+        run = Run(tmp_path / f"run-{index}")
         run.attempt(1).path.mkdir(parents=True)
         place = to_json(place_of(run, run.path))
-        jsonl.write_json(run.manifest, {"v": 1, "mark": "m", "folder": place, **host})
+        jsonl.write_json(run.manifest_file, {"v": 1, "mark": "m", "folder": place, **host})
         SlurmJob("x", ()).write(run.attempt(1).path)
-        copy = RunDir(shutil.copytree(run.path, tmp_path / "copy"))
+        copy = Run(shutil.copytree(run.path, tmp_path / "copy"))
         assert find_host(run).may_have_left() and not find_host(copy).may_have_left()
         assert find_host(copy).left() is None
-        moved = RunDir(run.path.rename(tmp_path / "moved"))
+        moved = Run(run.path.rename(tmp_path / "moved"))
         shutil.copytree(moved.path, run.path)
         assert find_host(moved).may_have_left() and not find_host(run).may_have_left()
         shutil.rmtree(moved.path)

@@ -15,7 +15,7 @@ from engine.base.errors import UsageError
 from engine.run.identity import Identity
 from engine.run.processes import identify
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir, archive_root
+from engine.run.run import Run, archive_root
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
 from engine.supervise.finalize import hold_run
@@ -41,7 +41,7 @@ def listed(root: Path) -> list[str]:
 
 
 @pytest.fixture
-def straggler(root: Path) -> Iterator[RunDir]:
+def straggler(root: Path) -> Iterator[Run]:
     """A lost run of which a process is left."""
     gone = Identity(2**22 + 1, 1, "another boot")
     run = make_run(root, "lost", RunState("running", supervisor=gone))
@@ -79,7 +79,7 @@ def test_a_run_comes_back_into_a_runs_folder_with_a_relative_path(
     monkeypatch.chdir(root.parent)
     make_run(root)
     here = Path(root.name)
-    assert unarchive(archive(RunDir(here / "old"))).path == here / "old"
+    assert unarchive(archive(Run(here / "old"))).path == here / "old"
 
 
 def test_a_run_is_never_archived_over_another_of_its_name(root: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_queued_run_is_refused(root: Path) -> None:
         archive(run)
 
 
-def test_a_lost_run_with_processes_left_is_refused(straggler: RunDir, root: Path) -> None:
+def test_a_lost_run_with_processes_left_is_refused(straggler: Run, root: Path) -> None:
     for deed in (archive, lambda run: plan_deletion(run, root)):
         with pytest.raises(UsageError, match=r"still has processes .* reap"):
             deed(straggler)
@@ -131,7 +131,7 @@ def test_a_run_that_somebody_is_resuming_is_refused(root: Path) -> None:
     run = make_run(root)
     with hold_run(run), pytest.raises(UsageError, match="by another process"):
         delete(plan_deletion(run, root))
-    assert run.manifest.exists()
+    assert run.manifest_file.exists()
 
 
 def test_a_symbolic_link_is_refused_and_its_target_stays(root: Path, tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_symbolic_link_is_refused_and_its_target_stays(root: Path, tmp_path: P
     (root / "link").symlink_to(target.path)
     with pytest.raises(UsageError, match="is a symbolic link"):
         plan_deletion(exact_run(root, "link"), root)
-    assert target.manifest.exists()
+    assert target.manifest_file.exists()
 
 
 @pytest.mark.parametrize("name", ["../x", "", ".", ".archive", "a/b", "a\x1b[2J", "-rf"])
@@ -209,7 +209,7 @@ def test_finishing_deletions_follows_no_link(root: Path, tmp_path: Path) -> None
     root.mkdir()
     (root / ".trash-x").symlink_to(target.path)
     finish_deletions(root)
-    assert target.manifest.exists()
+    assert target.manifest_file.exists()
 
 
 def test_an_archived_run_can_be_deleted(root: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_run_that_started_again_since_it_was_shown_stays(root: Path) -> None:
     write_state(run, RunState("running", supervisor=identify(os.getpid())))
     with pytest.raises(UsageError, match="has not ended"):
         delete(plan)
-    assert run.manifest.exists()
+    assert run.manifest_file.exists()
 
 
 def test_a_run_that_was_resumed_in_the_archive_is_not_moved(root: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_run_that_was_resumed_in_the_archive_is_not_moved(root: Path) -> None:
     write_state(kept, RunState("running", supervisor=identify(os.getpid())))
     with pytest.raises(UsageError, match="has not ended"):
         unarchive(kept)
-    assert kept.manifest.exists()
+    assert kept.manifest_file.exists()
 
 
 def test_a_mistyped_run_is_answered_with_whole_sentences(tmp_path: Path) -> None:

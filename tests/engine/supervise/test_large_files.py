@@ -10,28 +10,28 @@ import pytest
 from engine.base.errors import UsageError
 from engine.run.index import Index
 from engine.run.registry import Row, list_runs
-from engine.run.rundir import RunDir, find_run
+from engine.run.run import Run, find_run
 from engine.run.state import RunState, recorded_state, write_state
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
-    run = RunDir(tmp_path / "runs" / "one")
+def run(tmp_path: Path) -> Run:
+    run = Run(tmp_path / "runs" / "one")
     run.path.mkdir(parents=True)
     return run
 
 
-def test_a_huge_manifest_is_refused_in_one_line(run: RunDir) -> None:
-    with run.manifest.open("wb") as file:
+def test_a_huge_manifest_is_refused_in_one_line(run: Run) -> None:
+    with run.manifest_file.open("wb") as file:
         file.truncate(200 << 20)
     with pytest.raises(UsageError, match=r"manifest\.json: 200 MiB, .* at most 16"):
         find_run(run.path.parent, "one")
     assert run.read_manifest().is_empty
 
 
-def test_the_list_keeps_little_of_long_texts(run: RunDir, tmp_path: Path) -> None:
+def test_the_list_keeps_little_of_long_texts(run: Run, tmp_path: Path) -> None:
     long = "x" * 1_000_000
-    run.manifest.write_text(json.dumps({"v": 1, "recipe": long, "kind": long}))
+    run.manifest_file.write_text(json.dumps({"v": 1, "recipe": long, "kind": long}))
     write_state(run, RunState("failed", reason=long))
     index = Index(run.path.parent, Row, tmp_path / "index.sqlite")
     (info,) = list_runs(run.path.parent, index)

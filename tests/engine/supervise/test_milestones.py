@@ -8,7 +8,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.run.history.train_log import Step
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.supervise.milestones import CheckpointWatch, skipped_updates_of, validation_of
 from tests.engine.supervise.faults.stage import Stage
 from tests.engine.supervise.standin import save
@@ -81,7 +81,7 @@ def test_the_log_of_a_run_names_its_checkpoints_and_its_error(tmp_path: Path) ->
     ]  # fmt: skip
 
 
-def told(run: RunDir) -> list[tuple[str, int | None]]:
+def told(run: Run) -> list[tuple[str, int | None]]:
     return [(str(event["event"]), event.get("step")) for event in jsonl.read(run.events)]
 
 

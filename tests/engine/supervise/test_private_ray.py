@@ -15,7 +15,7 @@ import pytest
 from engine.base import jsonl
 from engine.launch.launcher import start_supervisor
 from engine.run.processes import members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.supervise import private_ray
 from engine.supervise.stopping import stop_run
@@ -46,8 +46,8 @@ def short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
-    run = RunDir(tmp_path / "runs" / "one")
+def run(tmp_path: Path) -> Run:
+    run = Run(tmp_path / "runs" / "one")
     run.attempt(1).path.mkdir(parents=True)
     return run
 
@@ -56,9 +56,7 @@ def left(short: Path) -> list[str]:
     return sorted(path.name for path in short.iterdir())
 
 
-def test_it_is_short_enough_for_rays_sockets_and_for_its_owner_alone(
-    short: Path, run: RunDir
-) -> None:
+def test_it_is_short_enough_for_rays_sockets_and_for_its_owner_alone(short: Path, run: Run) -> None:
     made = private_ray.create(run.attempt(1).path)
     socket = made / "session_2026-11-21_08-45-16_941000_1234567" / "sockets" / "plasma_store"
     assert len(os.fsencode(socket)) < 107
@@ -66,7 +64,7 @@ def test_it_is_short_enough_for_rays_sockets_and_for_its_owner_alone(
 
 
 def test_a_long_temporary_directory_is_not_used(
-    run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = tmp_path / ("x" * 60)
     long.mkdir()
@@ -76,20 +74,20 @@ def test_a_long_temporary_directory_is_not_used(
     private_ray.remove(run.attempt(1).path)
 
 
-def test_it_is_removed_with_all_that_ray_left_in_it(short: Path, run: RunDir) -> None:
+def test_it_is_removed_with_all_that_ray_left_in_it(short: Path, run: Run) -> None:
     made = private_ray.create(run.attempt(1).path)
     (made / "session" / "logs").mkdir(parents=True)
     assert private_ray.remove(run.attempt(1).path) == made
     assert left(short) == []
 
 
-def test_removing_it_twice_is_harmless(short: Path, run: RunDir) -> None:
+def test_removing_it_twice_is_harmless(short: Path, run: Run) -> None:
     private_ray.create(run.attempt(1).path)
     private_ray.remove(run.attempt(1).path)
     assert private_ray.remove(run.attempt(1).path) is None
 
 
-def test_the_directory_of_another_attempt_stays(short: Path, run: RunDir) -> None:
+def test_the_directory_of_another_attempt_stays(short: Path, run: Run) -> None:
     made = private_ray.create(run.attempt(1).path)
     run.attempt(2).path.mkdir()
     (run.attempt(2).path / private_ray.RECORD).write_text(str(made))
@@ -97,7 +95,7 @@ def test_the_directory_of_another_attempt_stays(short: Path, run: RunDir) -> Non
     assert made.exists()
 
 
-def test_a_directory_that_ray_did_not_get_from_us_stays(short: Path, run: RunDir) -> None:
+def test_a_directory_that_ray_did_not_get_from_us_stays(short: Path, run: Run) -> None:
     mine = short / "gr-thesis"
     mine.mkdir()
     (run.attempt(1).path / private_ray.RECORD).write_text(str(mine))
@@ -105,7 +103,7 @@ def test_a_directory_that_ray_did_not_get_from_us_stays(short: Path, run: RunDir
     assert mine.exists()
 
 
-def test_a_link_is_not_followed(short: Path, run: RunDir, tmp_path: Path) -> None:
+def test_a_link_is_not_followed(short: Path, run: Run, tmp_path: Path) -> None:
     made = private_ray.create(run.attempt(1).path)
     moved = tmp_path / "precious"
     made.rename(moved)
@@ -114,7 +112,7 @@ def test_a_link_is_not_followed(short: Path, run: RunDir, tmp_path: Path) -> Non
     assert (moved / private_ray.MARKER).exists()
 
 
-def test_a_linked_marker_is_not_believed(short: Path, run: RunDir, tmp_path: Path) -> None:
+def test_a_linked_marker_is_not_believed(short: Path, run: Run, tmp_path: Path) -> None:
     made = private_ray.create(run.attempt(1).path)
     (made / private_ray.MARKER).rename(tmp_path / "marker")
     (made / private_ray.MARKER).symlink_to(tmp_path / "marker")
@@ -125,11 +123,11 @@ def test_a_linked_marker_is_not_believed(short: Path, run: RunDir, tmp_path: Pat
 
 
 @pytest.fixture
-def started(run: RunDir, short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDir]:
+def started(run: Run, short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     attempt = {"number": 1, "argv": [sys.executable, "-c", TRAINER]}
     manifest = {"v": 1, "id": run.id, "kind": "grpo", "cwd": str(run.path), "config": {}}
-    jsonl.write_json(run.manifest, {**manifest, "total_steps": 3, "attempts": [attempt]})
+    jsonl.write_json(run.manifest_file, {**manifest, "total_steps": 3, "attempts": [attempt]})
     write_state(run, RunState("starting"))
     start_supervisor(run)
     wait_for(lambda: b"made" in console(run))
@@ -137,19 +135,19 @@ def started(run: RunDir, short: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     stop_run(run)
 
 
-def console(run: RunDir) -> bytes:
+def console(run: Run) -> bytes:
     path = run.attempt(1).console
     return path.read_bytes() if path.exists() else b""
 
 
-def kill_supervisor(run: RunDir) -> None:
+def kill_supervisor(run: Run) -> None:
     supervisor = recorded_state(run).supervisor  # type: ignore[union-attr]
     assert supervisor is not None
     send(supervisor, signal.SIGKILL)
     wait_for(lambda: observed_state(run).state == "lost")
 
 
-def test_a_killed_driver_leaves_it_to_its_supervisor(started: RunDir, short: Path) -> None:
+def test_a_killed_driver_leaves_it_to_its_supervisor(started: Run, short: Path) -> None:
     trainer = recorded_state(started).trainer  # type: ignore[union-attr]
     assert trainer is not None
     send(trainer, signal.SIGKILL)
@@ -157,14 +155,14 @@ def test_a_killed_driver_leaves_it_to_its_supervisor(started: RunDir, short: Pat
     assert left(short) == []
 
 
-def test_stopping_a_lost_run_removes_it(started: RunDir, short: Path) -> None:
+def test_stopping_a_lost_run_removes_it(started: Run, short: Path) -> None:
     kill_supervisor(started)
     stop_run(started)
     assert left(short) == []
 
 
 def test_of_a_lost_run_it_is_left_over_once_its_processes_are_gone(
-    started: RunDir, short: Path
+    started: Run, short: Path
 ) -> None:
     kill_supervisor(started)
     assert private_ray.find_orphans(started.path.parent) == []

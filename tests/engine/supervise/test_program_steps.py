@@ -12,7 +12,7 @@ import pytest
 from engine.run.history.train_log import Step
 from engine.run.kinds import COMMAND
 from engine.run.manifest import Manifest
-from engine.run.rundir import Attempt, RunDir
+from engine.run.run import Attempt, Run
 from engine.supervise.program_steps import ProgramSteps, open_steps
 from tests.engine.logs.formats.samples import FACTORY
 
@@ -28,7 +28,7 @@ def console(tmp_path: Path) -> Path:
 
 def follow(console: Path, written: Iterable[Step] = (), metrics: str | None = None) -> ProgramSteps:
     """What a supervisor reads of a command's attempt; its history holds ``written``."""
-    run = RunDir(console.parent)
+    run = Run(console.parent)
     run.train_log.write_text("".join(f"{json.dumps(step.to_json())}\n" for step in written))
     manifest = Manifest(kind=COMMAND, cwd=str(run.path), metrics=metrics)
     steps = open_steps(run, Attempt(console.parent), manifest)

@@ -23,7 +23,7 @@ from engine.run.host.gpus import Device
 from engine.run.identity import Identity
 from engine.run.manifest import Ticket
 from engine.run.processes import identify, members, send
-from engine.run.rundir import RunDir, run_ids
+from engine.run.run import Run, run_ids
 from engine.run.state import RunState, describe, observed_state, recorded_state, write_state
 from engine.supervise import supervisor
 from engine.supervise.queue import (
@@ -63,8 +63,8 @@ class Folder:
         at_once: bool = False,
         supervise: bool = True,
         device: str = "cpu",
-    ) -> RunDir:
-        run = RunDir(self.root / name)
+    ) -> Run:
+        run = Run(self.root / name)
         run.attempt(1).path.mkdir(parents=True)
         manifest: dict[str, Any] = {
             "v": 1,
@@ -78,7 +78,7 @@ class Folder:
             "config": {"grubrics.device": {"value": device}},
             "queue": None if at_once else to_json(Ticket(after, turn, 0, time.time())),
         }
-        jsonl.write_json(run.manifest, manifest)
+        jsonl.write_json(run.manifest_file, manifest)
         write_state(run, RunState("starting" if at_once else "queued", heartbeat=time.time()))
         if supervise:
             start_supervisor(run)
@@ -93,20 +93,20 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
     made = Folder(tmp_path / "runs")
     yield made
     for name in run_ids(made.root):
-        ask_stop(RunDir(made.root / name))
+        ask_stop(Run(made.root / name))
     for name in run_ids(made.root):
-        stop_run(RunDir(made.root / name))
+        stop_run(Run(made.root / name))
 
 
-def says(run: RunDir, text: str) -> Callable[[], bool]:
+def says(run: Run, text: str) -> Callable[[], bool]:
     return lambda: text in describe(observed_state(run))
 
 
-def when(run: RunDir, event: str) -> float:
+def when(run: Run, event: str) -> float:
     return next(float(record["t"]) for record in jsonl.read(run.events) if record["event"] == event)
 
 
-def one_behind_two_failures(folder: Folder) -> RunDir:
+def one_behind_two_failures(folder: Folder) -> Run:
     """A run that waits while the two before it fail: the first does so once all have joined."""
     first = folder.launch("a", "--hang-at", "1", "--fail-at", "2", steps=5)
     folder.launch("b", "--fail-at", "1")
@@ -115,7 +115,7 @@ def one_behind_two_failures(folder: Folder) -> RunDir:
     return third
 
 
-def supervisor_of(run: RunDir) -> Any:
+def supervisor_of(run: Run) -> Any:
     state = recorded_state(run)
     assert state is not None and state.supervisor is not None
     return state.supervisor
@@ -183,7 +183,7 @@ def test_a_slow_examination_of_the_run_before_leaves_heartbeats_and_stops(
     assert (state.state, state.reason) == ("finished", "stopped by user before it started")
 
 
-def beats_of(run: RunDir, before: set[float | None]) -> set[float | None]:
+def beats_of(run: Run, before: set[float | None]) -> set[float | None]:
     """The different heartbeats of a run that were seen so far."""
     state = recorded_state(run)
     before.add(None if state is None else state.beat)
@@ -310,11 +310,11 @@ def place_on_gpus(folder: Folder, name: str, count: int) -> QueuePlace:
 
 def start_on(folder: Folder, name: str, variable: str | None) -> None:
     state = RunState("running", supervisor=identify(os.getpid()), gpus=variable)
-    write_state(RunDir(folder.root / name), state)
+    write_state(Run(folder.root / name), state)
 
 
 def finish(folder: Folder, name: str) -> None:
-    write_state(RunDir(folder.root / name), RunState("finished"))
+    write_state(Run(folder.root / name), RunState("finished"))
 
 
 def test_two_runs_share_a_machine_when_there_are_gpus_for_both(folder: Folder) -> None:

@@ -21,7 +21,7 @@ from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
 from engine.run.processes import end, members
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import vouch
 from engine.supervise.follower import LogCopy, job_log
@@ -148,15 +148,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobServer]:
     end_jobs(server.jobs)
 
 
-Start = Callable[..., RunDir]
+Start = Callable[..., Run]
 
 
 @pytest.fixture
 def start(tmp_path: Path, cluster: JobServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    run = RunDir(tmp_path / "runs" / "run")
+    run = Run(tmp_path / "runs" / "run")
 
-    def make(*arguments: str, steps: int = 3) -> RunDir:
+    def make(*arguments: str, steps: int = 3) -> Run:
         argv = follower_argv(
             cluster.address, [sys.executable, str(STANDIN), str(steps), *arguments]
         )
@@ -174,7 +174,7 @@ def start(tmp_path: Path, cluster: JobServer, monkeypatch: pytest.MonkeyPatch) -
             # The job ends when the cluster gets to it, which is no reason for a harder signal.
             "config": {"supervision.interrupt_patience_s": {"value": 120.0}},
         }
-        jsonl.write_json(run.manifest, manifest)
+        jsonl.write_json(run.manifest_file, manifest)
         vouch(run)
         write_state(run, RunState("starting"))
         start_supervisor(run)
@@ -184,11 +184,11 @@ def start(tmp_path: Path, cluster: JobServer, monkeypatch: pytest.MonkeyPatch) -
     end(members(run), patience_s=0.0)
 
 
-def running(run: RunDir, step: int = 1) -> None:
+def running(run: Run, step: int = 1) -> None:
     wait_for(lambda: (observed_state(run).step or 0) >= step)
 
 
-def console(run: RunDir) -> str:
+def console(run: Run) -> str:
     return run.attempt(1).console.read_text()
 
 

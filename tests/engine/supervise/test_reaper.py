@@ -14,7 +14,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.supervise.reaper import find_orphans, reap
 from tests.waiting import PATIENCE_S
@@ -33,10 +33,10 @@ def start(root: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def make(name: str, state: RunState | None, code: str = SLEEP) -> subprocess.Popen[bytes]:
-        run = RunDir(root / name)
+        run = Run(root / name)
         run.path.mkdir(parents=True)
         if state is not None:
-            jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo"})
+            jsonl.write_json(run.manifest_file, {"v": 1, "kind": "grpo"})
             write_state(run, state)
         marks = {"GRUBRICS_RUN_ID": name, "GRUBRICS_ATTEMPT_DIR": str(run.attempt(1).path)}
         process = subprocess.Popen(

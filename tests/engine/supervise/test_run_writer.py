@@ -11,7 +11,7 @@ import pytest
 
 from engine.base import files, jsonl
 from engine.run.history.train_log import Step, read_steps
-from engine.run.rundir import RunDir, RunDirGuard
+from engine.run.run import OpenRunFolder, Run
 from engine.run.state import RunState, recorded_state
 from engine.run.system_sample import SystemSample
 from engine.supervise.run_writer import RunWriter
@@ -44,9 +44,9 @@ def step(number: int) -> Step:
 
 
 def test_steps_written_during_a_full_disk_come_later_and_in_order(full_disk: Path) -> None:
-    run = RunDir(full_disk / "run")
+    run = Run(full_disk / "run")
     run.attempt(1).path.mkdir(parents=True)
-    writer = RunWriter(run, 1, RunDirGuard(run).held)
+    writer = RunWriter(run, 1, OpenRunFolder(run).held)
     writer.step(step(1))
     assert writer.flush()
     ballast = fill(full_disk)
@@ -65,10 +65,10 @@ def test_steps_written_during_a_full_disk_come_later_and_in_order(full_disk: Pat
 
 
 def test_another_run_of_the_name_gets_nothing(tmp_path: Path) -> None:
-    run = RunDir(tmp_path / "run")
+    run = Run(tmp_path / "run")
     run.attempt(1).path.mkdir(parents=True)
-    writer = RunWriter(run, 1, RunDirGuard(run).held)
-    moved = RunDir(run.path.rename(tmp_path / "moved"))
+    writer = RunWriter(run, 1, OpenRunFolder(run).held)
+    moved = Run(run.path.rename(tmp_path / "moved"))
     run.attempt(1).path.mkdir(parents=True)
     writer.step(step(1))
     writer.event("start")
@@ -95,7 +95,7 @@ def test_a_line_that_did_not_fit_leaves_no_torn_half(full_disk: Path) -> None:
 def test_steps_and_output_are_on_the_disk_before_the_state_says_that_the_run_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = RunDir(tmp_path / "run")
+    run = Run(tmp_path / "run")
     run.attempt(1).path.mkdir(parents=True)
     synced: list[tuple[str, bool]] = []
 

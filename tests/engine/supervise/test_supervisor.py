@@ -12,7 +12,7 @@ import pytest
 from engine.run.events import ask_stop
 from engine.run.history.train_log import read_steps
 from engine.run.processes import members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import observed_state, recorded_state
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import Stage
@@ -22,23 +22,23 @@ pytestmark = pytest.mark.waits
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., RunDir]]:
+def start(tmp_path: Path) -> Iterator[Callable[..., Run]]:
     """Starts a run below ``tmp_path``; nothing of it is left afterwards."""
     stage = Stage(tmp_path / "runs")
     yield stage.start
     stage.clear_away()
 
 
-def logged(run: RunDir, at_least: int) -> Callable[[], bool]:
+def logged(run: Run, at_least: int) -> Callable[[], bool]:
     return lambda: len(list(read_steps(run.train_log))) >= at_least
 
 
-def test_a_run_that_reaches_its_last_step_is_finished(start: Callable[..., RunDir]) -> None:
+def test_a_run_that_reaches_its_last_step_is_finished(start: Callable[..., Run]) -> None:
     state = ended(start())
     assert (state.state, state.step, state.exit_code) == ("finished", 3, 0)
 
 
-def test_every_step_is_one_line_with_reward_and_judge_metrics(start: Callable[..., RunDir]) -> None:
+def test_every_step_is_one_line_with_reward_and_judge_metrics(start: Callable[..., Run]) -> None:
     run = start()
     ended(run)
     steps = list(read_steps(run.train_log))
@@ -48,19 +48,19 @@ def test_every_step_is_one_line_with_reward_and_judge_metrics(start: Callable[..
     assert steps[0].metrics["judge_api_latency_s"] == 0.5
 
 
-def test_an_exception_makes_a_failed_run_that_names_it(start: Callable[..., RunDir]) -> None:
+def test_an_exception_makes_a_failed_run_that_names_it(start: Callable[..., Run]) -> None:
     state = ended(start("--fail-at", "2"))
     assert state.state == "failed"
     assert "exit code 1 at step 1 of 3" in (state.reason or "")
     assert "RuntimeError: the loss went for a walk" in (state.reason or "")
 
 
-def test_exit_code_0_before_the_last_step_is_a_failure(start: Callable[..., RunDir]) -> None:
+def test_exit_code_0_before_the_last_step_is_a_failure(start: Callable[..., Run]) -> None:
     state = ended(start(steps=2, total=5))
     assert (state.state, state.reason) == ("failed", "exit code 0, but ended at step 2 of 5")
 
 
-def test_a_stop_ends_the_run_and_says_who_stopped_it(start: Callable[..., RunDir]) -> None:
+def test_a_stop_ends_the_run_and_says_who_stopped_it(start: Callable[..., Run]) -> None:
     run = start("--sleep", "0.2", steps=500)
     wait_for(logged(run, 1))
     done = stop_run(run)
@@ -69,7 +69,7 @@ def test_a_stop_ends_the_run_and_says_who_stopped_it(start: Callable[..., RunDir
     assert members(run) == []
 
 
-def test_stopping_twice_is_stopping_once(start: Callable[..., RunDir]) -> None:
+def test_stopping_twice_is_stopping_once(start: Callable[..., Run]) -> None:
     run = start("--sleep", "0.2", steps=500)
     wait_for(logged(run, 1))
     ask_stop(run)
@@ -79,14 +79,14 @@ def test_stopping_twice_is_stopping_once(start: Callable[..., RunDir]) -> None:
 
 
 def test_a_process_that_left_the_session_does_not_outlive_the_run(
-    start: Callable[..., RunDir],
+    start: Callable[..., Run],
 ) -> None:
     run = start("--orphan")
     ended(run)
     assert members(run) == []
 
 
-def test_a_killed_trainer_is_failed_with_the_signal(start: Callable[..., RunDir]) -> None:
+def test_a_killed_trainer_is_failed_with_the_signal(start: Callable[..., Run]) -> None:
     run = start("--sleep", "0.2", steps=500)
     wait_for(logged(run, 1))
     trainer = recorded_state(run).trainer  # type: ignore[union-attr]
@@ -97,7 +97,7 @@ def test_a_killed_trainer_is_failed_with_the_signal(start: Callable[..., RunDir]
     assert "killed by SIGKILL" in (state.reason or "")
 
 
-def test_a_run_without_its_supervisor_is_lost_not_running(start: Callable[..., RunDir]) -> None:
+def test_a_run_without_its_supervisor_is_lost_not_running(start: Callable[..., Run]) -> None:
     run = start("--sleep", "0.2", steps=500)
     wait_for(logged(run, 1))
     state = recorded_state(run)
@@ -108,7 +108,7 @@ def test_a_run_without_its_supervisor_is_lost_not_running(start: Callable[..., R
 
 
 def test_the_trainer_knows_its_run_and_has_a_session_of_its_own(
-    start: Callable[..., RunDir],
+    start: Callable[..., Run],
 ) -> None:
     run = start("--sleep", "0.2", steps=500)
     wait_for(logged(run, 1))
@@ -120,7 +120,7 @@ def test_the_trainer_knows_its_run_and_has_a_session_of_its_own(
     stop_run(run)
 
 
-def test_stopping_a_lost_run_ends_its_remaining_processes(start: Callable[..., RunDir]) -> None:
+def test_stopping_a_lost_run_ends_its_remaining_processes(start: Callable[..., Run]) -> None:
     run = start("--sleep", "0.2", steps=500)
     wait_for(logged(run, 1))
     supervisor = recorded_state(run).supervisor  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ import pytest
 
 from engine.base import jsonl
 from engine.run.history import metrics
-from engine.run.rundir import Attempt
+from engine.run.run import Attempt
 from engine.train.wandb_guard import GuardedWandb, split_backends, start_wandb
 from tests.loopback import serving
 from tests.paths import ROOT

@@ -76,7 +76,7 @@ def test_the_score_of_a_runs_model_is_printed_beside_it(
     contents = manifest(plan(project.config("grpo", PATH), "night", runs))
     sample = SampleRun.create(runs, "night")
     sample.run.write_manifest(contents)
-    files.write_atomic(sample.run.config, pinned_config(contents.config))
+    files.write_atomic(sample.run.config_file, pinned_config(contents.config))
     vouch(sample.run)
     sample.grow(5)
     code, text = call("audit", "night")

@@ -15,7 +15,7 @@ from engine.base.files import fingerprints
 from engine.config.frozen import pinned_config
 from engine.config.places import data_files
 from engine.run.manifest import FileFacts, FullManifest, Setting
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.checks.project import QWEN2, Project, make_project
 from tests.paths import ROOT
 
@@ -94,13 +94,13 @@ def test_estimate_prints_memory_and_names_what_was_not_read(reason: str, program
 @pytest.mark.sample(1)
 def test_diagnose_names_what_was_not_read(project: Project, reason: str, program: Program) -> None:
     config = project.config("grpo")
-    run = RunDir(project.root / "runs" / "r")
+    run = Run(project.root / "runs" / "r")
     run.path.mkdir(parents=True)
     entries = {
         key: Setting(value, config.origins.get(key, "default"))
         for key, value in config.values.items()
     }
-    run.config.write_text(pinned_config(entries))
+    run.config_file.write_text(pinned_config(entries))
     data = {name: FileFacts(digest) for name, digest in fingerprints(data_files(config)).items()}
     run.write_manifest(FullManifest(v=1, kind="grpo", config=entries, data=data))
     done = program("diagnose", "r")

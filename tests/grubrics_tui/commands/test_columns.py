@@ -14,7 +14,7 @@ from engine.run import columns
 from engine.run.columns import Cell, Column, RunInfo
 from engine.run.history.run_filter import RunFilter
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.supervise.run_summary import read_summary
 from grubrics_tui.cli import app
@@ -37,9 +37,9 @@ GPUS = Column(
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two runs on different GPUs, and a list that has a column for them."""
     for name, gpus in (("one", "0,1"), ("two", "7")):
-        run = RunDir(tmp_path / name)
+        run = Run(tmp_path / name)
         run.path.mkdir()
-        jsonl.write_json(run.manifest, {"v": 1, "recipe": "tiny", "kind": "sft"})
+        jsonl.write_json(run.manifest_file, {"v": 1, "recipe": "tiny", "kind": "sft"})
         write_state(run, RunState("failed", started=1e9, ended=1e9 + 67, gpus=gpus))
     monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, GPUS))
     return tmp_path
@@ -95,7 +95,7 @@ def test_no_column_has_a_key_that_show_uses_for_something_else(
     keys = {column.key for column in columns.COLUMNS}
     needed = tuple(column for column in columns.COLUMNS if column.key == "duration_s")
     monkeypatch.setattr(columns, "COLUMNS", needed)
-    of_show = read_summary(RunDir(root / "one")).keys() - {"duration_s"}
+    of_show = read_summary(Run(root / "one")).keys() - {"duration_s"}
     assert "attempts" in of_show
     taken = keys & of_show - {"config", "kind", GPUS.key}
     assert not taken, f"show --json has {taken} already, with another meaning"
@@ -118,12 +118,12 @@ def test_a_run_without_steps_validates_only() -> None:
 def scored(tmp_path: Path) -> Path:
     """Runs with different rewards, oldest first: low, high, and one without."""
     for age_days, (name, reward) in enumerate((("none", None), ("high", 0.9), ("low", 0.1))):
-        run = RunDir(tmp_path / name)
+        run = Run(tmp_path / name)
         run.path.mkdir()
         changes = [
             {"key": "optim.lr", "end": "lr", "before": 1e-5, "after": reward, "origin": "cli"}
         ]
-        jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "changes": changes})
+        jsonl.write_json(run.manifest_file, {"v": 1, "kind": "grpo", "changes": changes})
         if reward is not None:
             metrics = {"reward/mean": reward}
             jsonl.append(run.train_log, {"v": 1, "step": 1, "attempt": 1, "metrics": metrics})
@@ -154,13 +154,13 @@ def test_chosen_columns_are_printed_under_their_heads(scored: Path) -> None:
 
 
 def test_a_pipe_gets_every_value_completely(scored: Path) -> None:
-    run = RunDir(scored / "low")
+    run = Run(scored / "low")
     long = "x" * 300
     changes = [
         {"key": f"{'y' * 30}{number}", "before": "", "after": long, "origin": "cli"}
         for number in range(25)
     ]
-    jsonl.write_json(run.manifest, {"v": 1, "kind": "grpo", "changes": changes})
+    jsonl.write_json(run.manifest_file, {"v": 1, "kind": "grpo", "changes": changes})
     write_state(run, RunState("failed", started=1e9, ended=1e9, step=123_456, total_steps=200_000))
     for options in ((), ("--columns", "id,changed,step")):
         (row,) = (line for line in lines(scored, *options) if line.startswith("low"))

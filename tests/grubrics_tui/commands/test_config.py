@@ -12,7 +12,7 @@ from engine.base import jsonl
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.launch.launcher import manifest, plan
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.cli import app
 from tests.engine.logs.formats.samples import message, wandb_log
 from tests.paths import CONFIGS
@@ -63,12 +63,12 @@ def test_a_value_without_effect_is_shown_with_reason_and_alternative(tmp_path: P
 def test_a_run_tells_what_it_was_launched_with(tmp_path: Path) -> None:
     config = load_config(TINY, ["data.seed=7", "actor_rollout_ref.actor.grad_clip=0.5"], {})
     contents = manifest(plan(config, "try", tmp_path))
-    run = RunDir(tmp_path / "try")
+    run = Run(tmp_path / "try")
     run.path.mkdir()
     run.write_manifest(contents)
-    run.config.write_text(pinned_config(contents.config))
+    run.config_file.write_text(pinned_config(contents.config))
     values = json.loads(told("try", "--json", runs=tmp_path))["values"]
-    read = jsonl.read_json(run.settings)
+    read = jsonl.read_json(run.settings_file)
     assert read is not None and values == read["config"]
     assert told("try", "--unused", runs=tmp_path).startswith("cli ")
 
@@ -82,10 +82,12 @@ def test_changed_values_are_printed_with_those_of_the_file(tmp_path: Path) -> No
 
 
 def test_of_a_run_of_a_command_the_command_is_printed(tmp_path: Path) -> None:
-    run = RunDir(tmp_path / "loop")
+    run = Run(tmp_path / "loop")
     run.path.mkdir()
     argv = ["sh", "-c", "exit 1"]
-    jsonl.write_json(run.manifest, {"id": "loop", "kind": "command", "argv": argv, "cwd": "/tmp"})
+    jsonl.write_json(
+        run.manifest_file, {"id": "loop", "kind": "command", "argv": argv, "cwd": "/tmp"}
+    )
     lines = told("loop", runs=tmp_path).splitlines()
     assert lines[0].split(maxsplit=1) == ["-", "command=sh -c 'exit 1'"]
     assert json.loads(told("loop", "--json", runs=tmp_path))["kind"] == "command"

@@ -22,7 +22,7 @@ from engine.checks.estimate.report import estimate as estimated
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.launch.launcher import manifest, plan
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from grubrics_tui.cli import app
 from grubrics_tui.commands.estimate import lowering
@@ -145,10 +145,10 @@ def test_json_parts_sum_to_the_peak() -> None:
 def test_a_run_is_estimated_with_the_config_it_was_launched_with() -> None:
     config = load_config("verl_grpo", ["data.train_batch_size=16"], {})
     planned = plan(config, "night", Path("runs"))
-    run, contents = RunDir(planned.directory), manifest(planned)
+    run, contents = Run(planned.directory), manifest(planned)
     run.path.mkdir(parents=True)
     run.write_manifest(contents)
-    run.config.write_text(pinned_config(contents.config))
+    run.config_file.write_text(pinned_config(contents.config))
     of_run, of_config = (
         json.loads(estimate(*what, "--gpu-memory", "80", "--json").output)
         for what in (["runs/night"], ["verl_grpo", "data.train_batch_size=16"])
@@ -174,7 +174,7 @@ def test_the_arithmetic_of_the_judge_adds_up() -> None:
     files = (f"data.{part}_files=data/processed/{part}.parquet" for part in ("train", "val"))
     offline = ("judge.provider=offline", "data.train_batch_size=8", *files)
     config = load_config("verl_grpo", offline, {})
-    run = RunDir(Path("runs/night"))
+    run = Run(Path("runs/night"))
     run.path.mkdir(parents=True)
     run.write_manifest(manifest(plan(config, "other", Path("runs"))))
     write_state(run, RunState("finished", started=1.0, ended=2.0))
@@ -198,7 +198,7 @@ def test_an_unknown_duration_comes_with_the_launch_that_measures_it() -> None:
     assert words[:2] == ["grubrics-tui", "launch"]
     config = load_config(words[2], words[3:], {})
     assert config.get("data.train_batch_size") == 8
-    run = RunDir(Path("runs/short"))
+    run = Run(Path("runs/short"))
     run.path.mkdir(parents=True)
     run.write_manifest(manifest(plan(config, "other", Path("runs"))))
     write_state(run, RunState("finished", started=1.0, ended=2.0))
@@ -215,10 +215,10 @@ def test_an_unknown_duration_of_a_run_is_measured_by_launching_it_again() -> Non
         pq.write_table(pa.Table.from_pylist(rows), f"data/processed/{part}.parquet")
     files = [f"data.{part}_files=data/processed/{part}.parquet" for part in ("train", "val")]
     contents = manifest(plan(load_config("verl_grpo", files, {}), "night", Path("runs")))
-    run = RunDir(Path("runs/night"))
+    run = Run(Path("runs/night"))
     run.path.mkdir(parents=True)
     run.write_manifest(contents)
-    run.config.write_text(pinned_config(contents.config))
+    run.config_file.write_text(pinned_config(contents.config))
     text = estimate("night", "data.train_batch_size=8").output
     command = "launch --from night data.train_batch_size=8 trainer.total_training_steps=5"
     assert f"grubrics-tui {command}" in text
@@ -361,8 +361,8 @@ def test_targets_that_the_model_does_not_have_are_refused(
 
 def test_beside_runs_a_mistyped_config_file_names_its_neighbor() -> None:
     shutil.copy("configs/sft_tiny.yaml", "mine.yaml")
-    run = RunDir(Path("runs/night"))
+    run = Run(Path("runs/night"))
     run.path.mkdir(parents=True)
-    run.manifest.write_text("{}")
+    run.manifest_file.write_text("{}")
     done = estimate("mine.yml")
     assert "config 'mine.yml' does not exist; did you mean 'mine.yaml'?" in str(done.exception)

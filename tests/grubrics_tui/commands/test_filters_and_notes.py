@@ -86,7 +86,7 @@ async def test_a_wrong_tag_is_refused_and_typed_text_is_not_lost_by_one_escape(
         await driver.shows("esc again discards it")
         await driver.press("escape")
         await driver.shows("3 runs")
-    assert not three["growing"].run.notes.exists()
+    assert not three["growing"].run.notes_file.exists()
 
 
 def test_runs_are_filtered_in_the_shell(three: dict[str, SampleRun], runs: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from tests.grubrics_tui.sample_run import OOM, SampleRun
 from tests.manifests import change_manifest
@@ -20,7 +20,7 @@ TITLE = "GPU out of memory in training"
 Call = Callable[..., tuple[int, str]]
 
 
-def test_fix_shows_what_would_change(fixable: RunDir, runs: Path, call: Call) -> None:
+def test_fix_shows_what_would_change(fixable: Run, runs: Path, call: Call) -> None:
     code, said = call("fix", "grpo-fail", "--runs", str(runs), "--dry-run")
     assert code == 0
     assert "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu: 4 -> 1" in said
@@ -29,7 +29,7 @@ def test_fix_shows_what_would_change(fixable: RunDir, runs: Path, call: Call) ->
 
 
 def test_fix_launches_the_derived_run_and_says_so_in_json(
-    fixable: RunDir, runs: Path, call: Call
+    fixable: Run, runs: Path, call: Call
 ) -> None:
     code, said = call("fix", "grpo-fail", "--runs", str(runs), "--number", "3", "--json")
     told = json.loads(said)
@@ -46,7 +46,7 @@ def test_fix_launches_the_derived_run_and_says_so_in_json(
 
 
 def test_a_fix_that_was_applied_before_is_noted_and_launched_all_the_same(
-    fixable: RunDir, runs: Path, call: Call
+    fixable: Run, runs: Path, call: Call
 ) -> None:
     first = call("fix", "grpo-fail", "--runs", str(runs))
     assert first[0] == 0 and "note:" not in first[1]
@@ -59,7 +59,7 @@ def test_a_fix_that_was_applied_before_is_noted_and_launched_all_the_same(
 
 @pytest.mark.parametrize("number", ["0", "9"])
 def test_fix_lists_them_for_a_number_that_is_none(
-    fixable: RunDir, runs: Path, call: Call, number: str
+    fixable: Run, runs: Path, call: Call, number: str
 ) -> None:
     code, said = call("fix", "grpo-fail", "--runs", str(runs), "--number", number)
     assert code == 2
@@ -94,7 +94,7 @@ def test_diagnose_says_what_a_log_says_inertly(runs: Path, call: Call) -> None:
 
 
 def test_a_dry_run_names_the_new_run_its_weights_and_the_preflight(
-    fixable: RunDir, runs: Path, call: Call
+    fixable: Run, runs: Path, call: Call
 ) -> None:
     said = call("fix", "grpo-fail", "--runs", str(runs), "--dry-run")[1]
     assert "new run: grpo-fail-fix\ncheckpoints: checkpoints/grpo-fail-fix\n" in said
@@ -105,7 +105,7 @@ def test_a_dry_run_names_the_new_run_its_weights_and_the_preflight(
 
 @pytest.mark.parametrize("dry", [(), ("--dry-run",)])
 def test_a_dry_run_refuses_what_the_launch_refuses(
-    fixable: RunDir, runs: Path, call: Call, dry: tuple[str, ...]
+    fixable: Run, runs: Path, call: Call, dry: tuple[str, ...]
 ) -> None:
     change_manifest(fixable, cwd="/elsewhere")
     vouch(fixable)

@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.config.frozen import pinned_config
 from engine.config.load import load_config
 from engine.launch.launcher import manifest, plan
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from grubrics_tui.cli import app
 from tests.engine.reward.judge.server import Reply, judge_server
@@ -40,14 +40,14 @@ def at(url: str) -> tuple[str, str]:
     return "judge.provider=openai", f"judge.base_url={url}/v1"
 
 
-def run_with(*overrides: str) -> RunDir:
+def run_with(*overrides: str) -> Run:
     """A run as the launcher leaves it."""
     config = load_config("grpo_tiny", overrides, {})
     planned = plan(config, "night", Path("runs"))
-    run, contents = RunDir(planned.directory), manifest(planned)
+    run, contents = Run(planned.directory), manifest(planned)
     run.path.mkdir(parents=True)
     run.write_manifest(contents)
-    run.config.write_text(pinned_config(contents.config))
+    run.config_file.write_text(pinned_config(contents.config))
     vouch(run)
     return run
 

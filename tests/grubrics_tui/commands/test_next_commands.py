@@ -19,7 +19,7 @@ from engine.launch.command import launch_command, plan_command
 from engine.launch.launcher import manifest, plan
 from engine.measure.targets import find_target
 from engine.run.checkpoints.ownership import claim
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, write_state
 from engine.run.trust import vouch
 from grubrics_tui.cli import app
@@ -47,13 +47,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     return make_project(tmp_path)
 
 
-def launched(project: Project, kind: str, state: RunState, *steps: int, total: int = 6) -> RunDir:
+def launched(project: Project, kind: str, state: RunState, *steps: int, total: int = 6) -> Run:
     """A run as it is left behind after ``steps`` were logged and saved."""
-    run = RunDir(project.root / "runs" / "mine")
+    run = Run(project.root / "runs" / "mine")
     contents = manifest(plan(project.config(kind), "mine", project.root / "runs"))
     run.attempt(1).path.mkdir(parents=True)
     run.write_manifest(structs.replace(contents, total_steps=total))
-    files.write_atomic(run.config, pinned_config(contents.config))
+    files.write_atomic(run.config_file, pinned_config(contents.config))
     vouch(run)
     claim(run)
     run.attempt(1).console.write_text("Traceback\nKeyError: 'a'\n")
@@ -73,33 +73,33 @@ FINISHED, FAILED = RunState("finished", exit_code=0), RunState("failed", exit_co
 STOPPED = RunState("finished", reason="stopped by user")
 
 
-def final(run: RunDir) -> RunDir:
+def final(run: Run) -> Run:
     write_model(Path("checkpoints/sft/final"))
     claim(run)
     return run
 
 
-def command(project: Project, *words: str) -> RunDir:
+def command(project: Project, *words: str) -> Run:
     run = launch_command(plan_command(words, project.root / "runs", name="mine"))
     wait_for(lambda: observed_state(run).has_ended)
     return run
 
 
-def adopted(project: Project) -> RunDir:
+def adopted(project: Project) -> Run:
     lines = [json.dumps({"step": step, "train/loss": 1 / step}) for step in range(1, 9)]
     (project.root / "metrics.jsonl").write_text("\n".join(lines) + "\n")
     said = CliRunner().invoke(app, ["adopt", "metrics.jsonl", "--name", "mine"])
     assert said.exit_code == 0, said.output
-    return RunDir(project.root / "runs" / "mine")
+    return Run(project.root / "runs" / "mine")
 
 
-def ended(run: RunDir) -> RunDir:
+def ended(run: Run) -> Run:
     CliRunner().invoke(app, ["stop", run.id, "--detach"])
     wait_for(lambda: observed_state(run).has_ended)
     return run
 
 
-STATES: dict[str, Callable[[Project], RunDir]] = {
+STATES: dict[str, Callable[[Project], Run]] = {
     "GRPO, finished": lambda p: launched(p, "grpo", FINISHED, 3, 6),
     "GRPO, finished, without checkpoints": lambda p: launched(p, "grpo", FINISHED),
     "GRPO, stopped": lambda p: launched(p, "grpo", STOPPED, 3),
@@ -153,7 +153,7 @@ def objection(words: list[str]) -> str | None:
         at = words.index("--") if "--" in words else len(words)
         done = CliRunner().invoke(app, [*words[:at], "--dry-run", *words[at:]])
         return f"{done.output} {done.exception}" if done.exit_code or done.exception else None
-    is_over = words[0] == "stop" and observed_state(RunDir(Path("runs/mine"))).has_ended
+    is_over = words[0] == "stop" and observed_state(Run(Path("runs/mine"))).has_ended
     return "the run has ended" if is_over else None
 
 

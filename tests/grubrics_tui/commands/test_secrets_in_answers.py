@@ -12,7 +12,7 @@ import pytest
 from engine.base import jsonl
 from engine.doctor.diagnose import diagnose_run
 from engine.launch.guard_actions import message
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.cli import main
 from tests.engine.supervise.faults.stage import Stage, in_state
 
@@ -68,7 +68,7 @@ COMMANDS = (
 
 
 @pytest.fixture
-def leaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDir]:
+def leaky(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
     """A run whose trainer died of an exception that quotes secrets, as its reward did before."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MY_OWN_TOKEN", OPAQUE)
@@ -102,7 +102,7 @@ def answers(
 
 
 def test_no_command_and_no_file_repeats_what_an_exception_quoted(
-    leaky: RunDir, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    leaky: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = {" ".join(words)[:40]: answers(words, monkeypatch, capsys) for words in COMMANDS}
     assert "cannot reach postgres://…@db/x" in said["show leaky"]
@@ -118,7 +118,7 @@ def test_no_command_and_no_file_repeats_what_an_exception_quoted(
     assert {path: found for path, found in own.items() if found} == {}
 
 
-def test_findings_and_notices_repeat_no_secret(leaky: RunDir) -> None:
+def test_findings_and_notices_repeat_no_secret(leaky: Run) -> None:
     findings = diagnose_run(leaky)
     assert findings
     told = [json.dumps(message(leaky, finding)) + repr(finding) for finding in findings]

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from grubrics_tui.cli import app
 from tests.grubrics_tui.sample_run import SampleRun
@@ -122,7 +122,7 @@ def test_a_text_that_no_reader_understands_is_refused_in_one_line(tmp_path: Path
 def test_a_name_with_escape_sequences_is_inert(runs: Path, name: str) -> None:
     sample = SampleRun.create(runs, "odd")
     sample.say("failed", reason="\x1b]0;owned\x07\x1b[31mred")
-    arguments = ("show", RunDir(sample.run.path).id) if name == "show" else ("runs",)
+    arguments = ("show", Run(sample.run.path).id) if name == "show" else ("runs",)
     assert "\x1b" not in told(*arguments, runs=runs)
 
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.base import files, jsonl
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from grubrics_tui.cli import app
 from tests.manifests import change_manifest
@@ -18,17 +18,18 @@ CONFIG = {"judge.base_url": {"value": "http://evil.example/v1", "origin": "file"
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
+def run(tmp_path: Path) -> Run:
     """Writable by everybody, as in a folder that was unpacked with its modes."""
-    run = RunDir(tmp_path / "runs" / "package")
+    run = Run(tmp_path / "runs" / "package")
     files.make_folder(tmp_path / "runs")
     files.make_folder(run.path)
     files.make_folder(run.attempt(1).path)
     attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id"]}
     jsonl.write_json(
-        run.manifest, {"v": 1, "kind": "grpo", "cwd": "/", "attempts": [attempt], "config": CONFIG}
+        run.manifest_file,
+        {"v": 1, "kind": "grpo", "cwd": "/", "attempts": [attempt], "config": CONFIG},
     )
-    files.write_atomic(run.config, "grubrics: {kind: grpo}\n")
+    files.write_atomic(run.config_file, "grubrics: {kind: grpo}\n")
     write_state(run, RunState("failed"))
     run.path.chmod(0o777)
     return run
@@ -55,7 +56,7 @@ WRITING = {
 }
 
 
-def invoke(run: RunDir, words: list[str]) -> tuple[int, str, str]:
+def invoke(run: Run, words: list[str]) -> tuple[int, str, str]:
     words = [word.format(path=run.path) for word in words]
     done = CliRunner().invoke(app, [*words, "--runs", str(run.path.parent)])
     return done.exit_code, done.stderr, str(done.exception)
@@ -64,7 +65,7 @@ def invoke(run: RunDir, words: list[str]) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     "words", [*EXECUTING.values(), *WRITING.values()], ids=[*EXECUTING, *WRITING]
 )
-def test_nothing_is_done_and_what_the_run_holds_is_shown(run: RunDir, words: list[str]) -> None:
+def test_nothing_is_done_and_what_the_run_holds_is_shown(run: Run, words: list[str]) -> None:
     before = sorted(run.path.parent.rglob("*"))
     code, shown, error = invoke(run, words)
     assert code != 0
@@ -74,7 +75,7 @@ def test_nothing_is_done_and_what_the_run_holds_is_shown(run: RunDir, words: lis
 
 
 @pytest.mark.parametrize("words", EXECUTING.values(), ids=EXECUTING)
-def test_a_run_from_elsewhere_executes_nothing_unasked(run: RunDir, words: list[str]) -> None:
+def test_a_run_from_elsewhere_executes_nothing_unasked(run: Run, words: list[str]) -> None:
     run.path.chmod(0o700)
     code, shown, error = invoke(run, words)
     assert code != 0
@@ -82,12 +83,12 @@ def test_a_run_from_elsewhere_executes_nothing_unasked(run: RunDir, words: list[
 
 
 @pytest.mark.parametrize("words", WRITING.values(), ids=WRITING)
-def test_a_run_from_elsewhere_is_ones_own_to_put_away(run: RunDir, words: list[str]) -> None:
+def test_a_run_from_elsewhere_is_ones_own_to_put_away(run: Run, words: list[str]) -> None:
     run.path.chmod(0o700)
     assert invoke(run, words)[0] == 0
 
 
-def test_with_trust_it_is_done_and_remembered(run: RunDir) -> None:
+def test_with_trust_it_is_done_and_remembered(run: Run) -> None:
     assert invoke(run, ["tag", "package", "x", "--trust"])[0] == 0
     assert invoke(run, ["stop", "package"])[0] == 0
     attempt = {"number": 1, "argv": ["/bin/sh", "-c", "id; id"]}
@@ -95,18 +96,18 @@ def test_with_trust_it_is_done_and_remembered(run: RunDir) -> None:
     assert invoke(run, ["tag", "package", "y"])[0] != 0
 
 
-def test_with_trust_a_run_is_launched_again(run: RunDir) -> None:
+def test_with_trust_a_run_is_launched_again(run: Run) -> None:
     _, shown, error = invoke(run, ["launch", "--from", "package", "--trust", "--dry-run"])
     assert "writable by everybody" in shown
     assert "--trust" not in error
 
 
-def test_reading_needs_no_trust(run: RunDir) -> None:
+def test_reading_needs_no_trust(run: Run) -> None:
     for words in (["show", "package"], ["runs"], ["tag", "package"], ["entry", "package"]):
         assert invoke(run, words)[0] == 0
 
 
-def test_json_is_not_mixed_with_what_is_shown(run: RunDir) -> None:
+def test_json_is_not_mixed_with_what_is_shown(run: Run) -> None:
     done = CliRunner().invoke(
         app, ["tag", "package", "x", "--trust", "--json", "--runs", str(run.path.parent)]
     )
@@ -114,11 +115,11 @@ def test_json_is_not_mixed_with_what_is_shown(run: RunDir) -> None:
 
 
 def test_a_name_that_leads_into_a_run_is_the_runs_config(
-    run: RunDir, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("configs").mkdir()
-    Path("configs/mine.yaml").symlink_to(run.config)
+    Path("configs/mine.yaml").symlink_to(run.config_file)
     code, told, error = invoke(run, ["check", "mine"])
     assert code != 0 and "address    judge.base_url: http://evil.example/v1" in told
     assert "add --trust" in error

@@ -17,7 +17,7 @@ from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.logs.formats.wandb_folders import find_wandb_folders
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from grubrics_tui.cli import app
 from tests.engine.logs.formats.samples import message, wandb_log
@@ -54,9 +54,9 @@ def offline_run(folder: Path, run_id: str, *records: bytes, kind: str = "offline
 
 
 def of_a_run(runs: Path, run_id: str, state: str = "finished") -> Path:
-    run = RunDir(runs / run_id)
+    run = Run(runs / run_id)
     run.path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {"v": 1, "id": run_id, "kind": "grpo"})
+    jsonl.write_json(run.manifest_file, {"v": 1, "id": run_id, "kind": "grpo"})
     supervisor = identify(os.getpid()) if state == "running" else None
     write_state(run, RunState(state, heartbeat=time.time(), supervisor=supervisor))  # type: ignore[arg-type]
     return offline_run(run.path, run_id)
@@ -98,10 +98,10 @@ def test_ls_searches_a_folder_that_is_named(project: Path) -> None:
 
 
 def test_an_online_run_has_the_url_that_its_console_names(project: Path) -> None:
-    run = RunDir(project / "runs" / "own")
+    run = Run(project / "runs" / "own")
     of_a_run(project / "runs", "other")
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {"v": 1, "id": "own", "kind": "grpo"})
+    jsonl.write_json(run.manifest_file, {"v": 1, "id": "own", "kind": "grpo"})
     write_state(run, RunState("finished"))
     offline_run(run.path, "own", kind="run")
     styled = "wandb: 🚀 View run at \x1b[34m\x1b[4mhttps://w.example/lab/p/runs/own\x1b[0m\n"

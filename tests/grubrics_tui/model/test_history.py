@@ -14,7 +14,7 @@ from engine.run.events import Event
 from engine.run.history.columns import Batch
 from engine.run.history.live import RunWatch, Update
 from engine.run.history.train_log import Step
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from grubrics_tui.drawing.axis import moments, places, steps_at
 from grubrics_tui.model.history import History
@@ -47,7 +47,7 @@ def test_a_redone_step_replaces_the_first_one() -> None:
 
 
 def test_a_history_that_was_cut_or_replaced_keeps_nothing_of_the_old_one(tmp_path: Path) -> None:
-    run = RunDir(tmp_path)
+    run = Run(tmp_path)
     watch, history = RunWatch(run), History()
 
     def look() -> list[tuple[float, float]]:
@@ -71,7 +71,7 @@ def test_a_history_that_was_cut_or_replaced_keeps_nothing_of_the_old_one(tmp_pat
 
 
 def test_the_newest_values_come_with_the_first_part_of_a_long_history(tmp_path: Path) -> None:
-    run, padding = RunDir(tmp_path), {f"extra/{n}": 0.125 for n in range(1000)}
+    run, padding = Run(tmp_path), {f"extra/{n}": 0.125 for n in range(1000)}
     steps = (Step(n, 1, 0.0, {"reward": n / 1000, **padding}) for n in range(1, 301))
     lines = [json.dumps(step.to_json()) for step in steps]
     run.train_log.write_text("\n".join([*lines, '{"torn": ']))

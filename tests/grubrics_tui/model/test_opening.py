@@ -6,14 +6,14 @@ from pathlib import Path
 
 from engine.base import jsonl
 from engine.run.history.live import RunWatch
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from grubrics_tui.drawing.run_head import RunValues, draw_run_head
 from grubrics_tui.model.history import History
 from grubrics_tui.model.run_source import OpeningValues
 from tests.grubrics_tui.sample_run import SampleRun
 
 
-def lines(run: RunDir, values: RunValues) -> list[str]:
+def lines(run: Run, values: RunValues) -> list[str]:
     rows = draw_run_head(run.id, "grpo", values, 120, ascii_only=False)
     return ["".join(span.text for span in row) for row in rows]
 

@@ -376,7 +376,7 @@ async def test_hostile_text_is_inert(three: dict[str, SampleRun], runs: Path) ->
     }
     jsonl.append(three["long"].run.train_log, record)
     replace = {"v": 1, "tags": [HOSTILE, "fine"], "text": HOSTILE}
-    jsonl.write_json(three["long"].run.notes, replace)
+    jsonl.write_json(three["long"].run.notes_file, replace)
     async with running(runs) as driver:
         screen = await compare(driver)
         await driver.press("slash", *"click", "enter")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.logs.formats.external_run import open_external
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from grubrics_tui.screens.config.screen import ConfigScreen, ValueList
 from grubrics_tui.screens.navigation import OpenConfig
@@ -28,14 +28,14 @@ CHANGES = [{"key": "actor.optim.lr", "before": 0.0002, "after": 0.02, "origin": 
 
 
 @pytest.fixture
-def hot(run: SampleRun) -> RunDir:
+def hot(run: SampleRun) -> Run:
     """A run with a changed learning rate."""
     change_manifest(run.run, config=CONFIG, changes=CHANGES, recipe="tiny")
     vouch(run.run)
     return run.run
 
 
-async def open_config(driver: Driver, run: RunDir) -> ValueList:
+async def open_config(driver: Driver, run: Run) -> ValueList:
     driver.app.post_message(OpenConfig(run))
     await arrive(driver, ConfigScreen, "row 1 of")
     return driver.app.screen.query_one(ValueList)
@@ -43,7 +43,7 @@ async def open_config(driver: Driver, run: RunDir) -> ValueList:
 
 @pytest.mark.parametrize("keys", [("C",), ("r", "C")])
 async def test_one_key_opens_it_from_the_live_view_and_the_list(
-    hot: RunDir, runs: Path, keys: tuple[str, ...]
+    hot: Run, runs: Path, keys: tuple[str, ...]
 ) -> None:
     async with running(runs) as driver:
         for key in keys:
@@ -52,16 +52,14 @@ async def test_one_key_opens_it_from_the_live_view_and_the_list(
         await arrive(driver, ConfigScreen, "Config of grpo-night")
 
 
-async def test_changed_values_come_first_with_the_value_of_the_file(
-    hot: RunDir, runs: Path
-) -> None:
+async def test_changed_values_come_first_with_the_value_of_the_file(hot: Run, runs: Path) -> None:
     async with running(runs, SMALL) as driver:
         await open_config(driver, hot)
         text = await driver.shows("1 value changed from tiny", "0.02 (file: 0.0002)", "row 1 of 3")
         assert text.index("actor.optim.lr") < text.index("train_files")
 
 
-async def test_the_filter_takes_any_part_of_key_or_value(hot: RunDir, runs: Path) -> None:
+async def test_the_filter_takes_any_part_of_key_or_value(hot: Run, runs: Path) -> None:
     async with running(runs) as driver:
         await open_config(driver, hot)
         await driver.press("slash", *"B.PARQ", "enter")
@@ -73,7 +71,7 @@ async def test_the_filter_takes_any_part_of_key_or_value(hot: RunDir, runs: Path
 
 
 async def test_values_that_nobody_set_are_shown_by_a_key_and_found_by_the_filter(
-    hot: RunDir, runs: Path
+    hot: Run, runs: Path
 ) -> None:
     async with running(runs) as driver:
         await open_config(driver, hot)
@@ -84,7 +82,7 @@ async def test_values_that_nobody_set_are_shown_by_a_key_and_found_by_the_filter
         await driver.shows("clip_ratio", "row 1 of 4")
 
 
-async def test_a_value_is_copied_as_a_command_takes_it(hot: RunDir, runs: Path) -> None:
+async def test_a_value_is_copied_as_a_command_takes_it(hot: Run, runs: Path) -> None:
     async with running(runs) as driver:
         await open_config(driver, hot)
         await driver.press("y")
@@ -93,7 +91,7 @@ async def test_a_value_is_copied_as_a_command_takes_it(hot: RunDir, runs: Path) 
         assert driver.app.clipboard == "[a.parquet, b.parquet]"
 
 
-async def test_a_click_selects_a_value(hot: RunDir, runs: Path) -> None:
+async def test_a_click_selects_a_value(hot: Run, runs: Path) -> None:
     async with running(runs) as driver:
         values = await open_config(driver, hot)
         await driver.click(values, (4, 4))
@@ -112,7 +110,7 @@ async def test_the_config_of_a_log_is_shown_where_it_holds_one(tmp_path: Path, r
 
 
 async def test_of_a_run_without_a_config_the_screen_says_so(run: SampleRun, runs: Path) -> None:
-    run.run.manifest.write_text("{}")
+    run.run.manifest_file.write_text("{}")
     async with running(runs) as driver:
         driver.app.post_message(OpenConfig(run.run))
         await arrive(driver, ConfigScreen, "hold no configuration")

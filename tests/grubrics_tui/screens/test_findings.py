@@ -14,7 +14,7 @@ from engine.launch.rerun import check_rerun, config_of, launch_rerun
 from engine.logs.formats.external_run import open_external
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity, launchable
 from engine.run.manifest import Parent
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.trust import vouch
 from grubrics_tui.screens.dialogs.change_runs import reproduce_dialog
 from grubrics_tui.screens.dialogs.confirm import Confirm
@@ -105,7 +105,7 @@ async def test_j_and_k_choose_a_finding(unhealthy: SampleRun, runs: Path) -> Non
         await driver.shows(listed.id)
 
 
-def _set_rate(run: RunDir, rate: float) -> None:
+def _set_rate(run: Run, rate: float) -> None:
     config = {"actor_rollout_ref.actor.optim.lr": {"value": rate, "origin": "cli"}}
     change_manifest(run, config=config)
 
@@ -188,7 +188,7 @@ async def test_a_finding_that_only_numbers_tell_offers_no_line(
 
 
 async def test_the_question_shows_the_whole_change_and_its_answer_launches(
-    fixable: RunDir, runs: Path
+    fixable: Run, runs: Path
 ) -> None:
     async with running(runs) as driver:
         await findings(driver, fixable, TITLE, "a fix")
@@ -203,14 +203,14 @@ async def test_the_question_shows_the_whole_change_and_its_answer_launches(
         await driver.press("1")
         await driver.until(on(driver, LiveScreen))
         await driver.shows("grpo-fail-fix")
-    derived = RunDir(runs / "grpo-fail-fix").read_full_manifest()
+    derived = Run(runs / "grpo-fail-fix").read_full_manifest()
     assert derived.parent == Parent("grpo-fail", "fix")
     key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     assert derived.value(key) == 1
 
 
 @pytest.mark.thorough
-async def test_y_takes_the_first_fix_as_it_takes_the_repro(fixable: RunDir, runs: Path) -> None:
+async def test_y_takes_the_first_fix_as_it_takes_the_repro(fixable: Run, runs: Path) -> None:
     async with running(runs) as driver:
         await findings(driver, fixable, TITLE, "a fix")
         await driver.press("a")
@@ -221,7 +221,7 @@ async def test_y_takes_the_first_fix_as_it_takes_the_repro(fixable: RunDir, runs
 
 
 @pytest.mark.thorough
-async def test_a_fix_applied_before_names_the_run_that_has_it(fixable: RunDir, runs: Path) -> None:
+async def test_a_fix_applied_before_names_the_run_that_has_it(fixable: Run, runs: Path) -> None:
     launch_rerun(check_rerun(fixable, _first_fix(fixable).changes))
     async with running(runs) as driver:
         await findings(driver, fixable, TITLE, "a fix")
@@ -233,11 +233,11 @@ async def test_a_fix_applied_before_names_the_run_that_has_it(fixable: RunDir, r
         await driver.shows("grpo-fail-fix-2")
 
 
-def _first_fix(run: RunDir) -> Fix:
+def _first_fix(run: Run) -> Fix:
     return launchable(diagnose_run(run))[0]
 
 
-async def test_n_launches_nothing(fixable: RunDir, runs: Path) -> None:
+async def test_n_launches_nothing(fixable: Run, runs: Path) -> None:
     async with running(runs) as driver:
         await findings(driver, fixable, TITLE, "a fix")
         await driver.press("a")
@@ -247,7 +247,7 @@ async def test_n_launches_nothing(fixable: RunDir, runs: Path) -> None:
     assert [path.name for path in runs.iterdir()] == ["grpo-fail"]
 
 
-async def test_the_repro_is_shown_before_it_is_launched(fixable: RunDir, runs: Path) -> None:
+async def test_the_repro_is_shown_before_it_is_launched(fixable: Run, runs: Path) -> None:
     async with running(runs) as driver:
         await findings(driver, fixable, TITLE, "t reproduce")
         await driver.press("t")
@@ -271,9 +271,9 @@ async def test_a_run_without_its_config_says_why_there_is_no_repro(
 
 @pytest.mark.thorough
 async def test_a_question_whose_thread_dies_says_of_what(
-    fixable: RunDir, runs: Path, monkeypatch: pytest.MonkeyPatch
+    fixable: Run, runs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(run: RunDir) -> None:
+    def broken(run: Run) -> None:
         raise LookupError("no such rule")
 
     monkeypatch.setattr("engine.launch.repro.plan_repro", broken)
@@ -286,7 +286,7 @@ async def test_a_question_whose_thread_dies_says_of_what(
 
 
 @pytest.mark.thorough
-async def test_a_read_only_screen_neither_fixes_nor_reproduces(fixable: RunDir, runs: Path) -> None:
+async def test_a_read_only_screen_neither_fixes_nor_reproduces(fixable: Run, runs: Path) -> None:
     loaded = Loaded(Settings(read_only=True), {})
     async with running(runs, loaded=loaded) as driver:
         screen = await findings(driver, fixable, TITLE)
@@ -335,7 +335,7 @@ async def test_the_screen_says_of_a_log_what_diagnose_says(
 
 @pytest.mark.thorough
 async def test_fixes_have_the_numbers_that_the_command_takes(
-    fixable: RunDir, runs: Path, call: Call
+    fixable: Run, runs: Path, call: Call
 ) -> None:
     rate = {"value": 0.5, "origin": "cli"}
     change_config(fixable, **{"actor_rollout_ref.actor.optim.lr": rate})
@@ -363,7 +363,7 @@ async def test_fixes_have_the_numbers_that_the_command_takes(
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("size", [LARGE, SMALL])
 async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
-    fixable: RunDir, runs: Path, size: tuple[int, int]
+    fixable: Run, runs: Path, size: tuple[int, int]
 ) -> None:
     async with running(runs, size) as driver:
         await findings(driver, fixable, TITLE, "t reproduce")
@@ -377,9 +377,7 @@ async def test_answers_stay_in_sight_and_the_list_above_them_scrolls(
 
 
 @pytest.mark.thorough
-async def test_a_repro_that_keeps_the_cause_is_expected_to_fail(
-    fixable: RunDir, runs: Path
-) -> None:
+async def test_a_repro_that_keeps_the_cause_is_expected_to_fail(fixable: Run, runs: Path) -> None:
     async with running(runs) as driver:
         await findings(driver, fixable, TITLE, "t reproduce")
         length = config_of(fixable).get("data.max_response_length")

@@ -168,7 +168,7 @@ async def test_records_of_the_wrong_shape_do_not_take_the_screen_down(
     for sample in ({"gpus": [1]}, {"gpus": {"a": 1}}, {"run": 5}, {"t": "now", "cpu_count": "2"}):
         jsonl.append(run.run.attempt(1).system, sample)
     state = {"state": "failed", "step": "13", "total_steps": [], "started": "now", "attempt": {}}
-    jsonl.write_json(run.run.state, {**state, "reason": "a\x1b[2J\u202eb\nc"})
+    jsonl.write_json(run.run.state_file, {**state, "reason": "a\x1b[2J\u202eb\nc"})
     async with running(runs) as driver:
         await driver.press("r", "enter")
         await driver.shows("failed: a [2J b c", "memory host", "step –")
@@ -258,13 +258,13 @@ async def test_the_log_panel_shows_the_words_of_a_line_behind_much_indentation(
 def command(runs: Path) -> SampleRun:
     """A run that executes ``./train --lr 1`` and has logged nothing."""
     sample = SampleRun.create(runs, "loop")
-    raw = json.loads(sample.run.manifest.read_text())
+    raw = json.loads(sample.run.manifest_file.read_text())
     argv = ["./train", "--lr", "1"]
     attempts = [{"number": 1, "started": sample.started, "argv": argv}]
     (runs / "train").write_text("#!/bin/sh\n")
     (runs / "train").chmod(0o755)
     of_command = {**raw, "kind": "command", "total_steps": None, "config": {}, "argv": argv}
-    jsonl.write_json(sample.run.manifest, {**of_command, "attempts": attempts})
+    jsonl.write_json(sample.run.manifest_file, {**of_command, "attempts": attempts})
     vouch(sample.run)
     sample.say("running")
     return sample

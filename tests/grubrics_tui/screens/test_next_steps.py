@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.run.finding import Change, Finding, Fix, Severity
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.dialogs.confirm import Confirm
@@ -92,7 +92,7 @@ def test_a_stalled_run_offers_its_findings_and_stop() -> None:
     assert actions(ended(RunState("running"))) == []
 
 
-async def show(driver: Driver, run: RunDir) -> None:
+async def show(driver: Driver, run: Run) -> None:
     driver.app.post_message(OpenRun(run))
 
 
@@ -137,7 +137,7 @@ async def test_the_log_of_a_failed_run_opens_at_the_line_that_shows_why(
 
 @pytest.mark.waits
 async def test_a_fix_is_chosen_from_the_screen_of_the_run(
-    fixable: RunDir, runs: Path, quick: list[bool]
+    fixable: Run, runs: Path, quick: list[bool]
 ) -> None:
     async with running(runs) as driver:
         await show(driver, fixable)

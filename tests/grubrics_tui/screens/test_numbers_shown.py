@@ -217,6 +217,6 @@ def test_the_command_prints_the_log(run: SampleRun, runs: Path) -> None:
 async def test_a_run_without_any_file_but_its_state_shows_no_number(runs: Path) -> None:
     sample = SampleRun.create(runs, "grpo-night")
     sample.say("running", step=None)
-    sample.run.manifest.unlink()
+    sample.run.manifest_file.unlink()
     async with running(runs, LARGE) as driver:
         await driver.shows("step –/40", "reward – ± –")

@@ -15,7 +15,7 @@ from engine.run.checkpoints.step_folders import complete_steps
 from engine.run.columns import find_columns
 from engine.run.events import pending_stop
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir, archive_root
+from engine.run.run import Run, archive_root
 from engine.run.trust import vouch
 from grubrics_tui.screens.preflight.edit_launch import OverridesScreen
 from grubrics_tui.screens.runs.screen import RunsScreen
@@ -275,7 +275,7 @@ async def test_checkpoints_are_freed_after_a_question_that_names_what_stays(runs
         await driver.press("y")
         await driver.shows("Checkpoints of 1 run:")
     assert list(complete_steps(folder)) == [20, 40]
-    assert run.manifest.exists()
+    assert run.manifest_file.exists()
 
 
 async def test_a_key_pressed_twice_deletes_nothing(runs: Path) -> None:
@@ -286,7 +286,7 @@ async def test_a_key_pressed_twice_deletes_nothing(runs: Path) -> None:
         await driver.press("d")
         await driver.shows("delete files")
         await driver.press("d", "enter", "escape")
-        assert sample.run.manifest.exists()
+        assert sample.run.manifest_file.exists()
 
 
 async def test_deleting_says_what_it_frees_and_leaves_the_checkpoints(runs: Path) -> None:
@@ -459,7 +459,7 @@ async def test_without_marks_a_key_acts_on_the_run_under_the_cursor(runs: Path) 
 
 
 async def test_a_run_is_launched_again_with_another_value_and_a_folder_of_its_own(
-    fixable: RunDir, runs: Path
+    fixable: Run, runs: Path
 ) -> None:
     async with running(runs, config="grpo") as driver:
         await driver.press("r")
@@ -591,10 +591,10 @@ async def test_a_saved_filter_is_deleted(run: SampleRun, runs: Path) -> None:
 
 
 async def test_the_details_have_the_overrides_of_the_run(run: SampleRun, runs: Path) -> None:
-    manifest = jsonl.read_json(run.run.manifest)
+    manifest = jsonl.read_json(run.run.manifest_file)
     assert manifest is not None
     change = {"key": "optim.lr", "before": 1e-6, "after": 3e-5, "origin": "cli"}
-    jsonl.write_json(run.run.manifest, {**manifest, "changes": [change]})
+    jsonl.write_json(run.run.manifest_file, {**manifest, "changes": [change]})
     async with running(runs, SMALL) as driver:
         await driver.press("r")
         await driver.shows("changed  optim.lr=3e-05")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from grubrics_tui.drawing.run_head import elapsed
 from grubrics_tui.screens.dialogs.change_runs import stop_question
@@ -22,7 +22,7 @@ def test_an_end_is_estimated_only_while_steps_come(state: str, promised: bool) -
 def test_stopping_after_a_checkpoint_is_offered_only_while_steps_come(
     state: str, promised: bool
 ) -> None:
-    question = stop_question([(RunDir(Path("runs/one")), RunState(state))])  # type: ignore[arg-type]
+    question = stop_question([(Run(Path("runs/one")), RunState(state))])  # type: ignore[arg-type]
     labels = [answer.label for answer in question.answers]
     assert labels[0] == "stop now"
     assert ("stop after the next checkpoint" in labels) == promised

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engine.base import jsonl
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from grubrics_tui.screens.dialogs.change_runs import stop_question, with_waiting_runs
 
@@ -18,13 +18,13 @@ def test_a_stop_after_the_next_checkpoint_is_offered_where_checkpoints_are_known
     tmp_path: Path, kind: str, offered: list[bool]
 ) -> None:
     jsonl.write_json(tmp_path / "manifest.json", {"v": 1, "kind": kind})
-    question = stop_question([(RunDir(tmp_path), RunState("running"))])
+    question = stop_question([(Run(tmp_path), RunState("running"))])
     assert [answer.value for answer in question.answers] == offered
 
 
 def test_a_command_has_no_checkpoints_to_lose_steps_after(tmp_path: Path) -> None:
     jsonl.write_json(tmp_path / "manifest.json", {"v": 1, "kind": "command"})
-    question = stop_question([(RunDir(tmp_path), RunState("running", step=7))])
+    question = stop_question([(Run(tmp_path), RunState("running", step=7))])
     assert question.text.endswith("is running, step 7.")
     assert [answer.consequence for answer in question.answers] == ["ends all of its processes"]
 
@@ -35,13 +35,13 @@ def test_runs_that_wait_for_a_stopped_one_are_named(tmp_path: Path) -> None:
         queue = {"after": after, "turn": after is None}
         run = active(tmp_path, name, queue=queue)
         write_state(run, RunState("queued", heartbeat=time.time()))
-    day = RunDir(tmp_path / "day")
+    day = Run(tmp_path / "day")
     question = with_waiting_runs(stop_question([(day, RunState("running"))]), [day])
     assert question.text.endswith("\n\nlater, night wait for it, and fail if it is stopped.")
 
 
-def active(root: Path, name: str, **manifest: object) -> RunDir:
-    run = RunDir(root / name)
+def active(root: Path, name: str, **manifest: object) -> Run:
+    run = Run(root / name)
     run.path.mkdir()
-    jsonl.write_json(run.manifest, {"v": 1, "id": name, "kind": "grpo", **manifest})
+    jsonl.write_json(run.manifest_file, {"v": 1, "id": name, "kind": "grpo", **manifest})
     return run

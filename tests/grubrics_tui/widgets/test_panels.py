@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult
 
 from engine.base.ticks import around
 from engine.run.history.live import RunWatch
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from grubrics_tui.drawing.chart_data import Plot, Values
 from grubrics_tui.model.history import History
@@ -43,7 +43,7 @@ Step = tuple[int, dict[str, Any]]
 
 def history_of(folder: Path, *steps: Step, attempt: int = 1, gap: float = 2.0) -> History:
     """What the screen holds after it read a run with these steps."""
-    run = RunDir(folder)
+    run = Run(folder)
     run.attempt(1).path.mkdir(parents=True, exist_ok=True)
     with run.train_log.open("a") as log:
         for place, (step, metrics) in enumerate(steps):
@@ -252,7 +252,7 @@ def test_a_clock_that_was_set_back_gives_no_negative_speed(tmp_path: Path) -> No
 
 def test_missing_files_are_empty_panels(tmp_path: Path) -> None:
     history = History()
-    history.add(RunWatch(RunDir(tmp_path / "nothing")).poll())
+    history.add(RunWatch(Run(tmp_path / "nothing")).poll())
     assert reward_plot(history).is_empty
     assert StepPhases().of(history).x.size == 0
     assert history.machine.last is None
@@ -260,7 +260,7 @@ def test_missing_files_are_empty_panels(tmp_path: Path) -> None:
 
 def test_a_long_history_comes_in_parts_and_says_how_far_it_is(tmp_path: Path) -> None:
     line = json.dumps({"step": 0, "attempt": 1, "t": 1e9, "metrics": {"a": 0.5, "b": "x" * 900}})
-    run = RunDir(tmp_path)
+    run = Run(tmp_path)
     run.attempt(1).path.mkdir(parents=True)
     with run.train_log.open("w") as log:
         for step in range(6000):

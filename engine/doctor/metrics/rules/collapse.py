@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.metrics.rules.divergence import per_token_kls
-from engine.doctor.metrics.rules.flat_reward import zero_std_onset
-from engine.doctor.metrics.run import (
+from engine.doctor.metrics.logged_run import (
     LENGTH,
     MOSTLY_CUT,
-    Run,
+    LoggedRun,
     Series,
     cut_evidence,
     cut_share,
@@ -20,6 +18,8 @@ from engine.doctor.metrics.run import (
     format_span,
     percent,
 )
+from engine.doctor.metrics.rules.divergence import per_token_kls
+from engine.doctor.metrics.rules.flat_reward import zero_std_onset
 from engine.doctor.metrics.series_stats import (
     Floats,
     early_level,
@@ -53,7 +53,7 @@ _SETTLED, _BEGUN = 100, 5
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     if run.has_rewards:  # The entropy of a run that learns from labels is meant to fall.
         findings = [*_short_responses(run), *_length_limit(run), *_entropy(run)]
         yield from findings
@@ -61,7 +61,7 @@ def check(run: Run) -> Iterator[Finding]:
             yield from _collapsed(run)
 
 
-def _short_responses(run: Run) -> Iterator[Finding]:
+def _short_responses(run: LoggedRun) -> Iterator[Finding]:
     length = _unscheduled(run, run.series(LENGTH), metrics.ROLLOUT_LENGTH)
     if len(length) < 5 or (first := early_level(length.values)) < 2 * _SHORT_TOKENS:
         return
@@ -87,7 +87,7 @@ def _short_responses(run: Run) -> Iterator[Finding]:
     )
 
 
-def _unscheduled(run: Run, series: Series, scheduled: str) -> Series:
+def _unscheduled(run: LoggedRun, series: Series, scheduled: str) -> Series:
     """Return the values since ``scheduled`` last changed: a schedule moves them by itself."""
     values = run.series(scheduled)
     if not len(values):
@@ -96,7 +96,7 @@ def _unscheduled(run: Run, series: Series, scheduled: str) -> Series:
     return series.since(values.step(begin or 0))
 
 
-def _length_limit(run: Run) -> Iterator[Finding]:
+def _length_limit(run: LoggedRun) -> Iterator[Finding]:
     share = cut_share(run)
     if not len(share):
         share = _at_longest(run.series(LENGTH))
@@ -144,7 +144,7 @@ def _at_longest(length: Series) -> Series:
     return Series(length.name, length.steps, at_limit.astype(float))
 
 
-def _entropy(run: Run) -> Iterator[Finding]:
+def _entropy(run: LoggedRun) -> Iterator[Finding]:
     entropy = _unscheduled(run, run.series("actor/entropy"), metrics.ROLLOUT_TEMPERATURE)
     if len(entropy) < 5:
         return
@@ -189,7 +189,9 @@ def _find_fall(entropy: Series, values: Floats, first: float) -> tuple[int, Seve
     return None if onset is None else (onset, Severity.WARNING)
 
 
-def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Severity) -> Finding:
+def _exploded(
+    run: LoggedRun, entropy: Series, first: float, onset: int, severity: Severity
+) -> Finding:
     now = late_level(entropy.values)
     return KINDS["collapse_entropy_or_length.entropy_explosion"].finding(
         run.case(onset),
@@ -203,7 +205,7 @@ def _exploded(run: Run, entropy: Series, first: float, onset: int, severity: Sev
     )
 
 
-def _collapsed(run: Run) -> Iterator[Finding]:
+def _collapsed(run: LoggedRun) -> Iterator[Finding]:
     """Find in a few records a fall to nearly nothing, or an entropy that no healthy run has."""
     length, entropy = run.series(LENGTH), run.series("actor/entropy")
     values = entropy.values
@@ -230,7 +232,7 @@ def _fell(series: Series, least: float, share: float, records: int) -> bool:
     return 0 <= float(series.values[-records:].max()) <= share * float(series.values[0])
 
 
-def _fallen(run: Run, key: str, series: Series, sign: str) -> Finding:
+def _fallen(run: LoggedRun, key: str, series: Series, sign: str) -> Finding:
     onset = series.step(1 if key == "few_lengths" else 0)
     span, norm = format_span(series), run.series("actor/grad_norm")
     evidence = [run.evidence(f"{series.name} is {span}", onset, last=float(series.values[-1]))]
@@ -248,7 +250,7 @@ def _has_moved(series: Series, onset: int) -> bool:
     return abs(new - old) > _NOTICEABLE * max(abs(old), abs(new))
 
 
-def _other_changes(run: Run, onset: int, besides: str = "") -> Iterator[Evidence]:
+def _other_changes(run: LoggedRun, onset: int, besides: str = "") -> Iterator[Evidence]:
     """Yield the changes of other metrics at that time."""
     names = metrics.REWARD_MEAN, "actor/entropy", "actor/grad_norm", "actor/reward_kl_penalty"
     for series in map(run.series, names):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.doctor.metrics.run import (
-    Run,
+from engine.doctor.metrics.logged_run import (
+    LoggedRun,
     Series,
     figure,
     find_onset,
@@ -54,7 +54,7 @@ _OF_HIGH_RATES = ("loss_nan", "kl_or_grad_blowup", "collapse_entropy_or_length",
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     findings = [*_kl(run), *_gradients(run), *(list(_exploded_loss(run)) or _rising_loss(run))]
     if run.has_rewards:
         findings += _policy_loss(run)
@@ -63,7 +63,7 @@ def check(run: Run) -> Iterator[Finding]:
         yield from _too_large(run)
 
 
-def _kl(run: Run) -> Iterator[Finding]:
+def _kl(run: LoggedRun) -> Iterator[Finding]:
     are_sums = sums_kl(run)
     for name, high in KLS.items():
         kl = run.named(name)
@@ -86,12 +86,12 @@ def _kl(run: Run) -> Iterator[Finding]:
         return
 
 
-def sums_kl(run: Run) -> bool:
+def sums_kl(run: LoggedRun) -> bool:
     """Return whether the run's KL is a sum over sequences, as KTO's is."""
     return any(len(run.series(name)) for name in _PREFERENCES)
 
 
-def _largest_gradient(run: Run) -> Iterator[Evidence]:
+def _largest_gradient(run: LoggedRun) -> Iterator[Evidence]:
     norm = run.series("actor/grad_norm")
     if len(norm) and norm.values.max() > _GRADIENT * np.median(norm.values):
         top = int(np.argmax(norm.values))
@@ -100,7 +100,7 @@ def _largest_gradient(run: Run) -> Iterator[Evidence]:
         yield run.evidence(text, norm.step(top))
 
 
-def _gradients(run: Run) -> Iterator[Finding]:
+def _gradients(run: LoggedRun) -> Iterator[Finding]:
     norm = run.series("actor/grad_norm")
     if len(norm) < 6:
         return
@@ -161,7 +161,7 @@ def _find_rise(
 
 def _risen(
     finding_kind: FindingKind,
-    run: Run,
+    run: LoggedRun,
     series: Series,
     rise: _Rise,
     severity: Severity | None = None,
@@ -176,7 +176,7 @@ def _risen(
     )
 
 
-def _huge_gradients(run: Run, norm: Series) -> Iterator[Finding]:
+def _huge_gradients(run: LoggedRun, norm: Series) -> Iterator[Finding]:
     """Find norms that are huge from the start, so that no level of the run shows a rise.
 
     They must be high in both halves: the norms of the first steps are often large and fall.
@@ -194,7 +194,7 @@ def _huge_gradients(run: Run, norm: Series) -> Iterator[Finding]:
     )
 
 
-def _exploded_loss(run: Run) -> Iterator[Finding]:
+def _exploded_loss(run: LoggedRun) -> Iterator[Finding]:
     """Find a supervised loss that grows; a policy loss is near 0 and has no meaningful level."""
     loss = run.series(metrics.TRAIN_LOSS)
     if loss.name != metrics.TRAIN_LOSS or len(loss) < 6:
@@ -206,7 +206,7 @@ def _exploded_loss(run: Run) -> Iterator[Finding]:
         yield _risen(KINDS["kl_or_grad_blowup.loss"], run, loss, rise)
 
 
-def _rising_loss(run: Run) -> Iterator[Finding]:
+def _rising_loss(run: LoggedRun) -> Iterator[Finding]:
     """Find a cross-entropy that climbs steadily; policy and preference losses have no level."""
     loss, others = run.named(metrics.TRAIN_LOSS), (metrics.REWARD_MEAN, *_PREFERENCES, *KLS)
     if len(loss) < _CLIMB_STEPS or any(len(run.series(name)) for name in others):
@@ -248,7 +248,7 @@ def _make_positive(context: MetricContext, negative: dict[str, float]) -> Iterat
         yield fixes.usual_value(context, key, usual, lambda number: number > 0, title)
 
 
-def _policy_loss(run: Run) -> Iterator[Finding]:
+def _policy_loss(run: LoggedRun) -> Iterator[Finding]:
     """Find a policy loss that keeps growing by half, which it does not do in a healthy run."""
     loss = run.first("actor/pg_loss", "actor/loss")
     if len(loss) <= _RISES:
@@ -267,7 +267,7 @@ def _policy_loss(run: Run) -> Iterator[Finding]:
     )
 
 
-def _too_large(run: Run) -> Iterator[Finding]:
+def _too_large(run: LoggedRun) -> Iterator[Finding]:
     """Find values in a few records that no healthy run has, whatever came before them."""
     norm, loss = run.series("actor/grad_norm"), run.series(metrics.TRAIN_LOSS)
     for kl in per_token_kls(run):
@@ -287,13 +287,13 @@ def _too_large(run: Run) -> Iterator[Finding]:
         yield _large(run, norm, "large_gradient", "no healthy update has such a gradient")
 
 
-def per_token_kls(run: Run) -> tuple[Series, ...]:
+def per_token_kls(run: LoggedRun) -> tuple[Series, ...]:
     """Return the KLs in nats per token."""
     names = () if sums_kl(run) else ("actor/kl_loss", "actor/ppo_kl")
     return tuple(run.series(name) for name in names)
 
 
-def _large(run: Run, series: Series, key: str, beside: str) -> Finding:
+def _large(run: LoggedRun, series: Series, key: str, beside: str) -> Finding:
     onset, last, span = series.step(0), float(series.values[-1]), format_span(series)
     return KINDS[key].finding(
         run.case(onset),
@@ -305,7 +305,7 @@ def _large(run: Run, series: Series, key: str, beside: str) -> Finding:
     )
 
 
-def explain_by_rate(run: Run, findings: Iterable[Finding]) -> Iterator[Finding]:
+def explain_by_rate(run: LoggedRun, findings: Iterable[Finding]) -> Iterator[Finding]:
     """Name a logged learning rate that no model stands, if something is wrong with the run."""
     rate = learning_rate(run)
     is_unhealthy = any(finding.id.startswith(_OF_HIGH_RATES) for finding in findings)

@@ -12,7 +12,14 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from engine.base.quantities import format_count
-from engine.doctor.metrics.run import LENGTH, Run, Series, cut_evidence, figure, percent
+from engine.doctor.metrics.logged_run import (
+    LENGTH,
+    LoggedRun,
+    Series,
+    cut_evidence,
+    figure,
+    percent,
+)
 from engine.doctor.metrics.series_stats import Mask, late_level, tail_start
 from engine.run import fixes
 from engine.run.finding import Finding, Severity
@@ -61,7 +68,7 @@ _JUDGE_GIVES_NOTHING = (
 )
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     yield from _components(run)
     advantages = run.series(_ADVANTAGE).values
     # A critic's advantages are not 0 even if rewards are equal.
@@ -78,7 +85,7 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _saturated(run)
 
 
-def _is_distilled(run: Run) -> bool:
+def _is_distilled(run: LoggedRun) -> bool:
     """Return whether a run learns from a teacher model, so that zero-std groups waste nothing.
 
     Its gradients are never 0, and it logs a series named after a teacher, or rewards of exactly 0
@@ -95,7 +102,7 @@ def _is_distilled(run: Run) -> bool:
     )
 
 
-def zero_std_onset(run: Run) -> int | None:
+def zero_std_onset(run: LoggedRun) -> int | None:
     """Return the step since which all groups are zero-std."""
     share, std = run.series(metrics.ZERO_STD_SHARE), run.series(metrics.REWARD_STD)
     if len(share):
@@ -107,7 +114,7 @@ def zero_std_onset(run: Run) -> int | None:
     return next((onset for onset in onsets if onset is not None), None)
 
 
-def _equal_steps(run: Run) -> Iterator[tuple[Series, Mask]]:
+def _equal_steps(run: LoggedRun) -> Iterator[tuple[Series, Mask]]:
     """Yield series of rewards and of advantages, with the steps in which all were equal."""
     top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
     if len(top) == len(bottom) > 0:
@@ -119,7 +126,7 @@ def _equal_steps(run: Run) -> Iterator[tuple[Series, Mask]]:
         yield top, (top.values == 0) & (bottom.values == 0) & (loss.values == 0)
 
 
-def _find_onset(run: Run, series: Series, bad: Mask) -> int | None:
+def _find_onset(run: LoggedRun, series: Series, bad: Mask) -> int | None:
     index = tail_start(bad, run.least(_STEPS, series))
     return None if index is None or _is_chance(bad, index) else series.step(index)
 
@@ -129,7 +136,7 @@ def _is_chance(bad: Mask, index: int) -> bool:
     return index > 0 and float(bad[:index].mean()) ** (bad.size - index) >= _CHANCE
 
 
-def _zero_std(run: Run, onset: int) -> Finding:
+def _zero_std(run: LoggedRun, onset: int) -> Finding:
     reward = run.series(metrics.REWARD_MEAN).since(onset)
     level = float(np.median(reward.values)) if len(reward) else float("nan")
     at, severity, steps = _level_of(run, reward, level), None, _steps_since(run, onset)
@@ -156,7 +163,7 @@ def _zero_std(run: Run, onset: int) -> Finding:
     )
 
 
-def _level_of(run: Run, reward: Series, level: float) -> str:
+def _level_of(run: LoggedRun, reward: Series, level: float) -> str:
     """Return whether equal rewards are the best, the worst, or in between, as part of an ID."""
     low, high = _reward_range(run)
     at_top = high is not None and level >= high - 0.05 * abs(high - (low or 0.0))
@@ -168,14 +175,14 @@ def _level_of(run: Run, reward: Series, level: float) -> str:
     return "all_right" if at_top else "equal"
 
 
-def _is_of_zero_scores(run: Run, level: float) -> bool:
+def _is_of_zero_scores(run: LoggedRun, level: float) -> bool:
     """Return whether this is GRubrics' reward if a judge scores all answers 0, or all alike."""
     weight = run.context.get("reward_config.lambda_defense")
     penalty = float(weight) if isinstance(weight, int | float) else _LAMBDA_DEFENSE
     return penalty > 0 and abs(level + penalty) < _ROUNDING
 
 
-def _reward_range(run: Run) -> tuple[float | None, float | None]:
+def _reward_range(run: LoggedRun) -> tuple[float | None, float | None]:
     """Return the possible rewards, else the lowest and highest that were logged."""
     if run.context.reward_range is not None:
         return run.context.reward_range
@@ -187,7 +194,7 @@ def _reward_range(run: Run) -> tuple[float | None, float | None]:
     return float(bottoms.min()), float(tops.max())
 
 
-def _format_cost(run: Run, steps: int) -> str:
+def _format_cost(run: LoggedRun, steps: int) -> str:
     """Format what the wasted steps cost, as far as it is known."""
     times = run.series(metrics.STEP_TIME).values[-steps:]
     parts = [f"{format_count(steps, 'step')} wasted"]
@@ -198,12 +205,12 @@ def _format_cost(run: Run, steps: int) -> str:
     return ", ".join(parts) + "."
 
 
-def _steps_since(run: Run, onset: int) -> int:
+def _steps_since(run: LoggedRun, onset: int) -> int:
     names = metrics.ZERO_STD_SHARE, metrics.REWARD_STD, metrics.REWARD_MAX, _ADVANTAGE
     return len(run.first(*names).since(onset))
 
 
-def _always_zero(run: Run) -> Iterator[Finding]:
+def _always_zero(run: LoggedRun) -> Iterator[Finding]:
     reward, top = run.series(metrics.REWARD_MEAN), run.series(metrics.REWARD_MAX)
     has_top = len(top) == len(reward)
     zero = (reward.values == 0) & (top.values == 0) if has_top else reward.values == 0
@@ -219,14 +226,14 @@ def _always_zero(run: Run) -> Iterator[Finding]:
     yield KINDS["reward_zero_or_flat.zero"].finding(run.case(onset), evidence, count=count)
 
 
-def _is_idle(run: Run, reward: Series) -> bool:
+def _is_idle(run: LoggedRun, reward: Series) -> bool:
     """Return whether all responses of a short log were cut off, or no gradient came from them."""
     norm = run.series("actor/grad_norm")
     is_still = len(norm) > 0 and not norm.values.any()
     return run.is_short and len(reward) > 1 and (is_still or bool(cut_evidence(run)))
 
 
-def _mostly_zero_std(run: Run) -> Iterator[Finding]:
+def _mostly_zero_std(run: LoggedRun) -> Iterator[Finding]:
     """Find zero-std shares that are high on average over ten steps: one step has few groups."""
     share = run.series(metrics.ZERO_STD_SHARE)
     if len(share) < _MANY_STEPS:
@@ -258,7 +265,7 @@ def _mostly_zero_std(run: Run) -> Iterator[Finding]:
     )
 
 
-def _at_floor(run: Run) -> Iterator[Finding]:
+def _at_floor(run: LoggedRun) -> Iterator[Finding]:
     """Find a mean that is nearly always the lowest: no rollout of those steps earned more."""
     reward = run.series(metrics.REWARD_MEAN)
     if len(reward) < _FLOOR_STEPS or len(run.series(metrics.ZERO_STD_SHARE)):
@@ -276,7 +283,7 @@ def _at_floor(run: Run) -> Iterator[Finding]:
     )
 
 
-def _saturated(run: Run) -> Iterator[Finding]:
+def _saturated(run: LoggedRun) -> Iterator[Finding]:
     """Find a mean that is nearly always the highest, which is no fault of the run."""
     reward = run.series(metrics.REWARD_MEAN)
     low, high = _reward_range(run)
@@ -303,7 +310,7 @@ def _saturated(run: Run) -> Iterator[Finding]:
     )
 
 
-def _components(run: Run) -> Iterator[Finding]:
+def _components(run: LoggedRun) -> Iterator[Finding]:
     """Find reward components that are always 0, or that are lost, while others move."""
     matches = (_COMPONENT.fullmatch(metric) for metric in run.columns.names)
     components = [
@@ -327,7 +334,7 @@ def _components(run: Run) -> Iterator[Finding]:
 
 
 def _lost_component(
-    run: Run, name: str, series: Series, components: Sequence[tuple[str, Series]]
+    run: LoggedRun, name: str, series: Series, components: Sequence[tuple[str, Series]]
 ) -> Iterator[Finding]:
     """Find a component that fell to nothing for good while another one rose."""
     index = tail_start(series.values <= _LOST * float(series.values.max()), _COMPONENT_STEPS)

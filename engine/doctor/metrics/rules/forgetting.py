@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
+from engine.doctor.metrics.logged_run import LENGTH, LoggedRun, Series, figure, percent
 from engine.doctor.metrics.series_stats import (
     early_level,
     find_decline,
@@ -43,13 +43,13 @@ _SCORE = re.compile(
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     yield from _lost_reward(run)
     yield from _overfitting(run)
     yield from _validation_falls(run)
 
 
-def _lost_reward(run: Run) -> Iterator[Finding]:
+def _lost_reward(run: LoggedRun) -> Iterator[Finding]:
     reward = run.series(metrics.REWARD_MEAN)
     if len(reward) < _FEW:
         return
@@ -71,7 +71,7 @@ def _lost_reward(run: Run) -> Iterator[Finding]:
     )
 
 
-def _dropped(run: Run, reward: Series) -> tuple[int, float, float] | None:
+def _dropped(run: LoggedRun, reward: Series) -> tuple[int, float, float] | None:
     """Return step, level before and level after of a sudden, lasting drop."""
     drop = find_drop(reward.values)
     if drop is None or drop.contrast < _CONTRAST:
@@ -81,7 +81,7 @@ def _dropped(run: Run, reward: Series) -> tuple[int, float, float] | None:
     return reward.step(drop.index), drop.before, drop.after
 
 
-def _slid(run: Run, reward: Series) -> tuple[int, float, float] | None:
+def _slid(run: LoggedRun, reward: Series) -> tuple[int, float, float] | None:
     fall = find_fall(reward.values)
     if fall is None or fall.excess < _EXCESS:
         return None
@@ -91,7 +91,7 @@ def _slid(run: Run, reward: Series) -> tuple[int, float, float] | None:
     return reward.step(fall.bottom), fall.high, fall.low
 
 
-def _unlearned(run: Run) -> tuple[int, float, float] | None:
+def _unlearned(run: LoggedRun) -> tuple[int, float, float] | None:
     """Return the fall of how often the single response of a step is right."""
     reward = run.first("json_valid", metrics.REWARD_MEAN)
     fall = find_decline(reward.values)
@@ -103,7 +103,7 @@ def _unlearned(run: Run) -> tuple[int, float, float] | None:
     return reward.step(fall.bottom), fall.high, fall.low
 
 
-def _is_large(run: Run, lost: float) -> bool:
+def _is_large(run: LoggedRun, lost: float) -> bool:
     """Return whether a drop is a quarter of the possible rewards, else of those logged."""
     tops = run.first(metrics.REWARD_MAX, metrics.REWARD_MEAN).values
     bottoms = run.first(metrics.REWARD_MIN, metrics.REWARD_MEAN).values
@@ -111,7 +111,7 @@ def _is_large(run: Run, lost: float) -> bool:
     return lost >= _SHARE_OF_RANGE * (high - low)
 
 
-def _boundary(run: Run, onset: int) -> str:
+def _boundary(run: LoggedRun, onset: int) -> str:
     """Say whether an attempt begins there, which may not have resumed from the checkpoint."""
     for start in run.context.starts[1:]:
         if abs(start.first_step - onset) <= 1:
@@ -122,7 +122,7 @@ def _boundary(run: Run, onset: int) -> str:
     return "The last checkpoint before it is better than the newest."
 
 
-def _validation(run: Run, onset: int) -> Iterator[Evidence]:
+def _validation(run: LoggedRun, onset: int) -> Iterator[Evidence]:
     validation = run.series(metrics.VALIDATION_REWARD)
     before, after = validation.until(onset), validation.since(onset)
     if not len(before) or not len(after):
@@ -134,7 +134,7 @@ def _validation(run: Run, onset: int) -> Iterator[Evidence]:
     yield run.evidence(text, after.step(-1), best=best, last=now, change=change)
 
 
-def _overfitting(run: Run) -> Iterator[Finding]:
+def _overfitting(run: LoggedRun) -> Iterator[Finding]:
     validation, training = run.series(metrics.VALIDATION_LOSS), run.series(metrics.TRAIN_LOSS)
     if len(validation) < _VALIDATIONS or training.name != metrics.TRAIN_LOSS:
         return
@@ -159,7 +159,7 @@ def _overfitting(run: Run) -> Iterator[Finding]:
     )
 
 
-def _validation_falls(run: Run) -> Iterator[Finding]:
+def _validation_falls(run: LoggedRun) -> Iterator[Finding]:
     """Find the held-out score that fell furthest while the training reward rose."""
     reward = run.series(metrics.REWARD_MEAN)
     known = run.series(metrics.VALIDATION_REWARD)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.base.quantities import format_seconds
-from engine.doctor.metrics.run import Run, percent
+from engine.doctor.metrics.logged_run import LoggedRun, percent
 from engine.doctor.metrics.series_stats import early_level, tail_start
 from engine.run.finding import Finding, Severity
 from engine.run.finding_kind import Rule
@@ -27,14 +27,14 @@ _UNREADABLE = 0.01
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     yield from _latency(run)
     yield from _failed(run)
     yield from _timeouts(run)
     yield from _unparsed(run)
 
 
-def _latency(run: Run) -> Iterator[Finding]:
+def _latency(run: LoggedRun) -> Iterator[Finding]:
     latency = run.series(metrics.JUDGE_LATENCY)
     if len(latency) < 2 * _STEPS:
         return
@@ -53,7 +53,7 @@ def _latency(run: Run) -> Iterator[Finding]:
     )
 
 
-def _failed(run: Run) -> Iterator[Finding]:
+def _failed(run: LoggedRun) -> Iterator[Finding]:
     """Find rollouts without a reward; the reward records show why."""
     share = run.series(metrics.FAILED_SHARE)
     index = tail_start(share.values > _FAILED, 1)
@@ -74,7 +74,7 @@ def _failed(run: Run) -> Iterator[Finding]:
     )
 
 
-def _timeouts(run: Run) -> Iterator[Finding]:
+def _timeouts(run: LoggedRun) -> Iterator[Finding]:
     failing = _lasting_share(run, metrics.JUDGE_TIMEOUTS, _TIMEOUTS)
     if failing is None:
         return
@@ -86,7 +86,7 @@ def _timeouts(run: Run) -> Iterator[Finding]:
     )
 
 
-def _unparsed(run: Run) -> Iterator[Finding]:
+def _unparsed(run: LoggedRun) -> Iterator[Finding]:
     failing = _lasting_share(run, metrics.JUDGE_PARSE_FAILURES, _UNREADABLE)
     if failing is None:
         return
@@ -99,7 +99,7 @@ def _unparsed(run: Run) -> Iterator[Finding]:
     )
 
 
-def _lasting_share(run: Run, name: str, limit: float) -> tuple[int, float] | None:
+def _lasting_share(run: LoggedRun, name: str, limit: float) -> tuple[int, float] | None:
     """Return onset and share if more than ``limit`` of the calls of the last steps fail this way.
 
     There must be at least three failures, in more than one step.
@@ -119,7 +119,7 @@ def _lasting_share(run: Run, name: str, limit: float) -> tuple[int, float] | Non
     return failures.step(start + int(np.argmax(bad[start:]))), float(failed / total)
 
 
-def _time_limit(run: Run) -> str:
+def _time_limit(run: LoggedRun) -> str:
     limit = run.context.get("judge.timeout_s")
     return "not known" if limit is None else f"{limit:g} s"
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from engine.base.quantities import format_count
-from engine.doctor.metrics.run import Run, Series
+from engine.doctor.metrics.logged_run import LoggedRun, Series
 from engine.doctor.metrics.series_stats import longest_stretch, tail_start
 from engine.run.finding import Finding
 from engine.run.finding_kind import Rule
@@ -32,7 +32,7 @@ _OFTEN = 0.05
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     yield from _nan_reward(run)
     findings = list(_nan_loss(run)) or list(_zero_loss(run))
     yield from findings
@@ -40,7 +40,7 @@ def check(run: Run) -> Iterator[Finding]:
         yield from _nan_kl(run)
 
 
-def _nan_reward(run: Run) -> Iterator[Finding]:
+def _nan_reward(run: LoggedRun) -> Iterator[Finding]:
     """Find a NaN reward, unless nearly all samples of these steps were reported as failed."""
     reward = run.raw(metrics.REWARD_MEAN)
     start, end = _nan_stretch(run, reward)
@@ -58,7 +58,7 @@ def _nan_reward(run: Run) -> Iterator[Finding]:
         )
 
 
-def _nan_loss(run: Run) -> Iterator[Finding]:
+def _nan_loss(run: LoggedRun) -> Iterator[Finding]:
     loss = _loss(run)
     norm = run.raw("actor/grad_norm")
     bad, (start, end) = loss, _nan_stretch(run, loss)
@@ -86,11 +86,11 @@ def _nan_loss(run: Run) -> Iterator[Finding]:
         )
 
 
-def _loss(run: Run) -> Series:
+def _loss(run: LoggedRun) -> Series:
     return run.raw(next((name for name in _LOSSES if len(run.raw(name))), metrics.TRAIN_LOSS))
 
 
-def _is_healthy(run: Run, loss: Series) -> bool:
+def _is_healthy(run: LoggedRun, loss: Series) -> bool:
     """Return whether the loss explains a single gradient that overflowed: AMP searches its scale.
 
     HF's Trainer logs 0 for losses that are NaN.
@@ -110,7 +110,7 @@ def _format_level(before: Series) -> str:
     return f" Before, it was about {level:.4g}{spike}."
 
 
-def _zero_loss(run: Run) -> Iterator[Finding]:
+def _zero_loss(run: LoggedRun) -> Iterator[Finding]:
     """Find a loss of 0 from the start or from one record to the next, without gradients."""
     loss, norm = run.series(metrics.TRAIN_LOSS), run.series("actor/grad_norm")
     index = tail_start(loss.values == 0, _LASTS)
@@ -129,7 +129,7 @@ def _zero_loss(run: Run) -> Iterator[Finding]:
     )
 
 
-def _nan_kl(run: Run) -> Iterator[Finding]:
+def _nan_kl(run: LoggedRun) -> Iterator[Finding]:
     """Find a KL that is NaN in some steps only: it overflows for single rollouts."""
     kl = run.raw("actor/kl_loss")
     bad = np.isnan(kl.values)
@@ -146,13 +146,13 @@ def _nan_kl(run: Run) -> Iterator[Finding]:
     )
 
 
-def _nan_stretch(run: Run, series: Series) -> tuple[int, int]:
+def _nan_stretch(run: LoggedRun, series: Series) -> tuple[int, int]:
     """Return start and end of the longest NaN stretch; a metric with no number needs two steps."""
     start, end = longest_stretch(np.isnan(series.values))
     return (0, 0) if end - start == 1 == len(series) and not run.is_short else (start, end)
 
 
-def has_no_loss(run: Run) -> bool:
+def has_no_loss(run: LoggedRun) -> bool:
     """Return whether no record of several has a finite loss: that is no accident."""
     loss = _loss(run)
     return len(loss) >= _LASTS and bool(np.isnan(loss.values).all())

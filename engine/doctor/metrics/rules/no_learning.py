@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, Series, figure, learning_rate, prints_small_numbers
+from engine.doctor.metrics.logged_run import (
+    LoggedRun,
+    Series,
+    figure,
+    learning_rate,
+    prints_small_numbers,
+)
 from engine.doctor.metrics.series_stats import tail_start
 from engine.run import fixes
 from engine.run.finding import Finding, Fix, Severity
@@ -26,7 +32,7 @@ _CHANCE_TOLERANCE = 1e-3
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     constant = list(_constant_loss(run))
     yield from constant or _at_chance(run)
     yield from _no_gradient(run)
@@ -36,7 +42,7 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _same_validation(run)
 
 
-def _constant_loss(run: Run) -> Iterator[Finding]:
+def _constant_loss(run: LoggedRun) -> Iterator[Finding]:
     loss, norm = run.series(metrics.TRAIN_LOSS), run.series("actor/grad_norm")
     if loss.name != metrics.TRAIN_LOSS or len(loss) < run.least(_ZEROS, loss):
         return
@@ -78,13 +84,13 @@ def _constant_loss(run: Run) -> Iterator[Finding]:
     )
 
 
-def _is_updated(run: Run) -> bool:
+def _is_updated(run: LoggedRun) -> bool:
     """Return whether there is a learning rate, and a gradient of 0 is no rounded one."""
     rate = learning_rate(run)
     return bool(not len(rate) or rate.values.any()) and prints_small_numbers(run)
 
 
-def _is_exact(run: Run, loss: Series) -> bool:
+def _is_exact(run: LoggedRun, loss: Series) -> bool:
     """Return whether the loss has been one number of at least four digits from the first step on.
 
     A loss that becomes constant later may have converged. Warm-ups and DPO's ln 2 also begin with a
@@ -99,7 +105,7 @@ def _is_exact(run: Run, loss: Series) -> bool:
     return len(np.unique(loss.steps)) >= _EXACT_STEPS and float(f"{last:.3g}") != last
 
 
-def _at_chance(run: Run) -> Iterator[Finding]:
+def _at_chance(run: LoggedRun) -> Iterator[Finding]:
     """Find a loss that stays at ln 2 after the warm-up: two answers remain equally likely."""
     loss, rate = run.series(metrics.TRAIN_LOSS), learning_rate(run)
     peak = rate.step(int(np.argmax(rate.values))) if len(rate) else -1
@@ -112,7 +118,7 @@ def _at_chance(run: Run) -> Iterator[Finding]:
     yield KINDS["loss_flat_no_learning.chance"].finding(run.case(onset), evidence, count=count)
 
 
-def _no_gradient(run: Run) -> Iterator[Finding]:
+def _no_gradient(run: LoggedRun) -> Iterator[Finding]:
     """Find gradients of exactly 0 although rewards differ: nothing is trained."""
     norm, std = run.series("actor/grad_norm"), run.series(metrics.REWARD_STD)
     index = tail_start(norm.values == 0, run.least(_STEPS, norm))
@@ -131,7 +137,7 @@ def _no_gradient(run: Run) -> Iterator[Finding]:
     )
 
 
-def _no_rate(run: Run) -> Iterator[Finding]:
+def _no_rate(run: LoggedRun) -> Iterator[Finding]:
     rate = learning_rate(run)
     if len(rate) < _LR_STEPS or rate.values.any():
         return
@@ -143,7 +149,7 @@ def _no_rate(run: Run) -> Iterator[Finding]:
     )
 
 
-def _not_begun(run: Run) -> Iterator[Finding]:
+def _not_begun(run: LoggedRun) -> Iterator[Finding]:
     """Find a few records in which neither learning rate nor gradient has left 0."""
     rate, norm = learning_rate(run), run.series("actor/grad_norm")
     if not run.is_short or min(len(norm), len(rate)) < _ZEROS:
@@ -155,7 +161,7 @@ def _not_begun(run: Run) -> Iterator[Finding]:
     yield KINDS["loss_flat_no_learning.not_begun"].finding(run.case(onset), evidence, count=count)
 
 
-def _same_validation(run: Run) -> Iterator[Finding]:
+def _same_validation(run: LoggedRun) -> Iterator[Finding]:
     """Find a constant validation loss: changed weights would change at least its last digit."""
     held_out, loss = run.series(metrics.VALIDATION_LOSS), run.series(metrics.TRAIN_LOSS)
     if len(held_out) < _EVALUATIONS or np.ptp(held_out.values) or len(loss) < _EVALUATIONS:
@@ -172,7 +178,7 @@ def _same_validation(run: Run) -> Iterator[Finding]:
     )
 
 
-def _never_warm(run: Run) -> Iterator[Finding]:
+def _never_warm(run: LoggedRun) -> Iterator[Finding]:
     kind = run.context.kind
     peak = run.context.get(kind.learning_rate_key) if kind else None
     rate, total = learning_rate(run), run.context.total_steps

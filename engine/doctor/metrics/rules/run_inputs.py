@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from engine.doctor.metrics.run import Run, figure, percent
+from engine.doctor.metrics.logged_run import LoggedRun, figure, percent
 from engine.run.finding import Finding, Severity
 from engine.run.finding_kind import Rule
 from engine.run.finding_kind_file import FindingKinds
@@ -24,13 +24,13 @@ _LEAST_SPAN = 1e-3
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     yield from _empty_prompts(run)
     yield from _cut_prompts(run)
     yield from _impossible(run) if run.context.reward_range else _outliers(run)
 
 
-def _empty_prompts(run: Run) -> Iterator[Finding]:
+def _empty_prompts(run: LoggedRun) -> Iterator[Finding]:
     longest, mean = run.series("prompt_length/max"), run.series("prompt_length/mean")
     values = np.concatenate([longest.values, mean.values])
     longest = longest if len(longest) else mean
@@ -43,7 +43,7 @@ def _empty_prompts(run: Run) -> Iterator[Finding]:
     )
 
 
-def _cut_prompts(run: Run) -> Iterator[Finding]:
+def _cut_prompts(run: LoggedRun) -> Iterator[Finding]:
     share, longest = run.series("prompt_length/clip_ratio"), run.series("prompt_length/max")
     if not np.array_equal(share.steps, longest.steps) or run.context.get(_FILTER):
         return
@@ -64,7 +64,7 @@ def _cut_prompts(run: Run) -> Iterator[Finding]:
     )
 
 
-def _impossible(run: Run) -> Iterator[Finding]:
+def _impossible(run: LoggedRun) -> Iterator[Finding]:
     if run.context.reward_range is None:
         return
     low, high = run.context.reward_range
@@ -89,7 +89,7 @@ def _impossible(run: Run) -> Iterator[Finding]:
         )
 
 
-def _outliers(run: Run) -> Iterator[Finding]:
+def _outliers(run: LoggedRun) -> Iterator[Finding]:
     """Find single rewards far from all others, if the possible rewards are unknown."""
     top, bottom = run.series(metrics.REWARD_MAX), run.series(metrics.REWARD_MIN)
     if min(len(top), len(bottom)) < _OUTLIER_STEPS or top.name == bottom.name:

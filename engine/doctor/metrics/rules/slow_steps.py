@@ -9,7 +9,7 @@ import numpy as np
 
 from engine.base.quantities import format_seconds
 from engine.doctor.metrics.judge_load import NEWEST, measured_fixes, newest, waiting_for_rewards
-from engine.doctor.metrics.run import LENGTH, Run, Series, figure, percent
+from engine.doctor.metrics.logged_run import LENGTH, LoggedRun, Series, figure, percent
 from engine.doctor.metrics.series_stats import late_level, tail_start
 from engine.run.finding import Evidence, Finding, Severity
 from engine.run.finding_kind import Rule
@@ -62,7 +62,7 @@ _LONGER = 1.5
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     judge_findings = list(_judge_share(run))
     yield from judge_findings
     yield from _slow_first_step(run)
@@ -72,7 +72,7 @@ def check(run: Run) -> Iterator[Finding]:
     yield from _got_slower(run)
 
 
-def _judge_share(run: Run) -> Iterator[Finding]:
+def _judge_share(run: LoggedRun) -> Iterator[Finding]:
     """Find steps that mostly wait for the judge: for a free slot, or for its replies."""
     step, call = run.series(metrics.STEP_TIME), run.series(metrics.JUDGE_LATENCY)
     if min(len(step), len(call), len(run.series(metrics.REWARD_DURATION))) < _JUDGE_STEPS:
@@ -112,7 +112,7 @@ def _share_onset(part: Series, step: Series, share: float) -> int:
     return part.step(0) if index is None else int(steps[index])
 
 
-def _slow_first_step(run: Run) -> Iterator[Finding]:
+def _slow_first_step(run: LoggedRun) -> Iterator[Finding]:
     step = run.series(metrics.STEP_TIME)
     if len(step) < 5:
         return
@@ -126,7 +126,7 @@ def _slow_first_step(run: Run) -> Iterator[Finding]:
     yield kind.finding(run.case(onset), evidence, first=times[0], usual=times[1])
 
 
-def _plain_steps(run: Run) -> Series:
+def _plain_steps(run: LoggedRun) -> Series:
     """Return step times without saving, validation and the first step of each attempt."""
     step = run.series(metrics.STEP_TIME)
     occasional = [run.columns.get(name).at(step.steps) for name in _SOMETIMES]
@@ -136,7 +136,7 @@ def _plain_steps(run: Run) -> Series:
     return Series(step.name, step.steps[keep], values[keep])
 
 
-def _slow_saving(run: Run) -> Iterator[Finding]:
+def _slow_saving(run: LoggedRun) -> Iterator[Finding]:
     """Find checkpoints that take a large share of the time between two of them."""
     saves, steps = run.series("timing_s/save_checkpoint"), _plain_steps(run)
     if len(saves) < 2 or len(steps) < 5:
@@ -158,7 +158,7 @@ def _slow_saving(run: Run) -> Iterator[Finding]:
     )
 
 
-def _slow_from_start(run: Run) -> Iterator[Finding]:
+def _slow_from_start(run: LoggedRun) -> Iterator[Finding]:
     step = _usual_step(run)
     if step is None or step <= _SLOW_S:
         return
@@ -195,7 +195,7 @@ def _slow_from_start(run: Run) -> Iterator[Finding]:
     )
 
 
-def _times(run: Run) -> Iterator[Evidence]:
+def _times(run: LoggedRun) -> Iterator[Evidence]:
     """Yield the median of each of ``_TIMES`` that the log has, as one piece of evidence."""
     usual = {name: _usual(run.series(name)) for name in _TIMES}
     logged = {name: value for name, value in usual.items() if value is not None}
@@ -212,7 +212,7 @@ def _usual(series: Series) -> float | None:
     return float(np.median(values[1:] if values.size > 2 else values))
 
 
-def _usual_step(run: Run) -> float | None:
+def _usual_step(run: LoggedRun) -> float | None:
     """Return the seconds of a usual step; without step times, its GPU and reward phases."""
     if (step := _usual(run.series(metrics.STEP_TIME))) is not None:
         return step
@@ -221,7 +221,7 @@ def _usual_step(run: Run) -> float | None:
     return sum(logged) if logged else None
 
 
-def _largest_phase(run: Run) -> tuple[str, float]:
+def _largest_phase(run: LoggedRun) -> tuple[str, float]:
     """Return the phase that takes most of a usual step, and its seconds."""
     steps = len(run.first(metrics.STEP_TIME, metrics.GPU_PHASE, metrics.REWARD_DURATION))
     regular = [name for name in _PHASES if 2 * len(run.series(name)) >= steps]
@@ -234,7 +234,7 @@ def _largest_phase(run: Run) -> tuple[str, float]:
     return phase, costs[phase]
 
 
-def _judge_calls(run: Run) -> tuple[str, str]:
+def _judge_calls(run: LoggedRun) -> tuple[str, str]:
     """Return whether the judge or its queue is slow, and the times of a call in words."""
     wait, call = (_usual(run.series(n)) for n in (metrics.SEMAPHORE_WAIT, metrics.JUDGE_LATENCY))
     if call is None:
@@ -248,7 +248,7 @@ def _judge_calls(run: Run) -> tuple[str, str]:
     return "judge_queue" if wait >= call else "judge", text
 
 
-def _got_slower(run: Run) -> Iterator[Finding]:
+def _got_slower(run: LoggedRun) -> Iterator[Finding]:
     steps = _plain_steps(run)
     slowdown = _find_slowdown(steps)
     if slowdown is not None:
@@ -280,7 +280,7 @@ def _find_slowdown(steps: Series) -> _Slowdown | None:
     return _Slowdown(steps.step(int(fast[-1]) + 1), before, now, width)
 
 
-def _slower(run: Run, steps: Series, slowdown: _Slowdown) -> Finding:
+def _slower(run: LoggedRun, steps: Series, slowdown: _Slowdown) -> Finding:
     onset, (phase, old, new) = slowdown.onset, _most_grown_phase(run, slowdown.onset)
     evidence, phase_text = [run.change(steps, onset, "rose")], ""
     if phase:
@@ -311,7 +311,7 @@ def _slower(run: Run, steps: Series, slowdown: _Slowdown) -> Finding:
     )
 
 
-def _most_grown_phase(run: Run, onset: int) -> tuple[str, float, float]:
+def _most_grown_phase(run: LoggedRun, onset: int) -> tuple[str, float, float]:
     """Return the phase that gained most seconds, before and now; no name if none is logged."""
     best = ("", 0.0, 0.0)
     for name in (*metrics.STEP_PHASES, metrics.REWARD_DURATION):
@@ -321,7 +321,7 @@ def _most_grown_phase(run: Run, onset: int) -> tuple[str, float, float]:
     return best
 
 
-def _phase(run: Run, name: str) -> Series:
+def _phase(run: LoggedRun, name: str) -> Series:
     """Return the seconds of a phase; rewards that arrive during generation delay nothing."""
     return waiting_for_rewards(run) if name == metrics.REWARD_DURATION else run.series(name)
 
@@ -334,7 +334,7 @@ def _levels(series: Series, onset: int, skip: int = 0) -> tuple[float, float]:
     return old, late_level(after, 5) if after.size else float("nan")
 
 
-def _kind_of_growth(run: Run, phase: str, onset: int) -> str:
+def _kind_of_growth(run: LoggedRun, phase: str, onset: int) -> str:
     if phase in _JUDGING:
         names = metrics.SEMAPHORE_WAIT, metrics.JUDGE_LATENCY
         wait, call = (np.nan_to_num(_levels(run.series(name), onset)[1]) for name in names)
@@ -342,7 +342,7 @@ def _kind_of_growth(run: Run, phase: str, onset: int) -> str:
     return {"": "unknown", "timing_s/gen": "generation"}.get(phase, "training")
 
 
-def _throughput(run: Run) -> Iterator[Finding]:
+def _throughput(run: LoggedRun) -> Iterator[Finding]:
     """Find a lasting fall of tokens per second, if no step time is logged."""
     speed = run.series("perf/throughput")
     if len(run.series(metrics.STEP_TIME)) or len(speed) < _TREND_STEPS:

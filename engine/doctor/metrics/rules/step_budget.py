@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from engine.doctor.metrics.run import Run
+from engine.doctor.metrics.logged_run import LoggedRun
 from engine.run import fixes
 from engine.run.finding import Finding
 from engine.run.finding_kind import Rule
@@ -14,12 +14,12 @@ from engine.run.finding_kind_file import FindingKinds
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     yield from _capped_by_epochs(run)
     yield from _unasked_resume(run)
 
 
-def _capped_by_epochs(run: Run) -> Iterator[Finding]:
+def _capped_by_epochs(run: LoggedRun) -> Iterator[Finding]:
     requested, reachable = run.context.asked_steps, run.context.total_steps
     if requested is None or reachable is None or reachable >= requested:
         return
@@ -41,7 +41,7 @@ def _capped_by_epochs(run: Run) -> Iterator[Finding]:
     )
 
 
-def _unasked_resume(run: Run) -> Iterator[Finding]:
+def _unasked_resume(run: LoggedRun) -> Iterator[Finding]:
     for start in run.context.starts:
         if not start.resumed_from or start.asked is not False:
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.doctor.metrics.run import Run, find_onset, percent
+from engine.doctor.metrics.logged_run import LoggedRun, find_onset, percent
 from engine.run.finding import Finding
 from engine.run.finding_kind import Rule
 from engine.run.finding_kind_file import FindingKinds
@@ -15,13 +15,13 @@ _NONE, _SOME = 0.01, 0.05
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     yield from _malformed(run)
     yield from _failing(run)
     yield from _no_calls(run)
 
 
-def _malformed(run: Run) -> Iterator[Finding]:
+def _malformed(run: LoggedRun) -> Iterator[Finding]:
     share = run.series("tools/malformed")
     onset = find_onset(share, share.values >= _HALF, share.values < _FEW, need=_STEPS)
     is_learning = share.values.size > 1 and share.values[-1] < share.values[0]
@@ -32,7 +32,7 @@ def _malformed(run: Run) -> Iterator[Finding]:
     yield KINDS["tool_calls.malformed"].finding(run.case(onset), evidence, now=now)
 
 
-def _failing(run: Run) -> Iterator[Finding]:
+def _failing(run: LoggedRun) -> Iterator[Finding]:
     failed, timed_out = run.series("tools/failed"), run.series("tools/timed_out")
     if len(failed) != len(timed_out):
         return
@@ -45,7 +45,7 @@ def _failing(run: Run) -> Iterator[Finding]:
     yield KINDS["tool_calls.failing"].finding(run.case(onset), evidence, now=now)
 
 
-def _no_calls(run: Run) -> Iterator[Finding]:
+def _no_calls(run: LoggedRun) -> Iterator[Finding]:
     calls = run.series("tools/calls")
     onset = find_onset(calls, calls.values < _NONE, calls.values > _SOME, need=_STEPS)
     if onset is None:

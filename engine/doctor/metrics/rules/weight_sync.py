@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.doctor.metrics.run import Run, Series, figure
+from engine.doctor.metrics.logged_run import LoggedRun, Series, figure
 from engine.doctor.metrics.series_stats import tail_start
 from engine.run.finding import Finding
 from engine.run.finding_kind import Rule
@@ -29,7 +29,7 @@ _USUAL_TOP_P = 0.95
 KINDS = FindingKinds(__file__)
 
 
-def check(run: Run) -> Iterator[Finding]:
+def check(run: LoggedRun) -> Iterator[Finding]:
     difference = run.series(DIFFERENCE)
     if not len(difference) or not _compares_like_with_like(run):
         return
@@ -47,14 +47,14 @@ def check(run: Run) -> Iterator[Finding]:
     )
 
 
-def _compares_like_with_like(run: Run) -> bool:
+def _compares_like_with_like(run: LoggedRun) -> bool:
     mode = run.context.get("trainer.v1.trainer_mode")
     bypass = run.context.get("algorithm.rollout_correction.bypass_mode")
     top_k = run.context.get(f"{_ROLLOUT}.top_k")
     return mode in (None, "sync") and not bypass and top_k in (None, -1, 0)
 
 
-def _top_p_margin(run: Run) -> float:
+def _top_p_margin(run: LoggedRun) -> float:
     """Return the most that top_p can add to a probability; assumes a usual top_p if unknown."""
     top_p = run.context.get(f"{_ROLLOUT}.top_p", _USUAL_TOP_P)
     return 1.0 - float(top_p) if isinstance(top_p, int | float) else 0.0

@@ -21,7 +21,7 @@ from engine.checks.judge import check_judge
 from engine.config.load import Config
 from engine.config.steps import step_plan
 from engine.launch.launcher import manifest, plan
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.checks.project import Project, make_project
 
@@ -41,9 +41,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 def ran(
     project: Project, config: Config, name: str, *steps: dict[str, Any], began: float = 80.0
-) -> RunDir:
+) -> Run:
     """A finished run of a config with these metrics in its steps, one every ten seconds."""
-    run = RunDir(project.root / "runs" / name)
+    run = Run(project.root / "runs" / name)
     run.attempt(1).path.mkdir(parents=True)
     run.write_manifest(manifest(plan(config, "other", project.root / "runs")))
     for number, metrics in enumerate(steps, 1):

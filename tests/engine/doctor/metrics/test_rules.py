@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.doctor.metrics import MetricContext, Start, metric_findings
-from engine.doctor.metrics.run import figure
+from engine.doctor.metrics.logged_run import figure
 from engine.run.finding import Severity
 from engine.run.kinds import GRPO
 from tests.engine.doctor.metrics.curves import alerts_of, columns, find

@@ -11,7 +11,7 @@ from engine.base import jsonl
 from engine.base.typed import to_json
 from engine.launch.pipelines.record import PlannedStage, Record, starts_of
 from engine.launch.pipelines.stages import KINDS, Stage
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.manifests import make_manifest
 
 RECORD = Record(
@@ -27,9 +27,9 @@ WRITTEN = to_json(RECORD.to_record())
 
 
 def write_start(root: Path, name: str, created: float, record: dict[str, Any]) -> None:
-    run = RunDir(root / name)
+    run = Run(root / name)
     run.path.mkdir()
-    jsonl.write_json(run.manifest, {"id": name, "created": created, "pipeline": record})
+    jsonl.write_json(run.manifest_file, {"id": name, "created": created, "pipeline": record})
 
 
 def test_a_record_is_read_as_it_was_written() -> None:

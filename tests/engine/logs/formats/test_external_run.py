@@ -14,7 +14,7 @@ from engine.logs.formats.external_run import ExternalWatch, open_external
 from engine.logs.formats.series import names, read_columns, series
 from engine.run.history.columns import Columns
 from engine.run.kinds import GRPO, SFT
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import describe, recorded_state
 from tests.engine.logs.formats.samples import DICTS, SLO, verl_line, write
 
@@ -150,7 +150,7 @@ def test_a_file_from_the_future_is_not_quiet_for_a_negative_time(log: Path) -> N
 
 def test_a_state_file_cannot_contain_the_state_external(tmp_path: Path) -> None:
     (tmp_path / "state.json").write_text('{"state": "external"}')
-    assert recorded_state(RunDir(tmp_path)) is None
+    assert recorded_state(Run(tmp_path)) is None
 
 
 def test_panels_are_chosen_by_what_is_logged(tmp_path: Path, log: Path) -> None:

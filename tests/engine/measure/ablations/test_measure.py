@@ -12,7 +12,7 @@ from engine.measure.ablations.measure import Measure
 from engine.reward.formula import RewardSettings
 from engine.run.history.metrics import VALIDATION_REWARD
 from engine.run.history.train_log import read_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.report.runs import log_steps, make_run
 
 WITH_WEIGHTS_OF_BASE = Measure(
@@ -23,11 +23,11 @@ WITH_WEIGHTS_OF_BASE = Measure(
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> RunDir:
+def run(tmp_path: Path) -> Run:
     return make_run(tmp_path)
 
 
-def record(run: RunDir, step: int, *alignments: float, attempt: int = 1) -> None:
+def record(run: Run, step: int, *alignments: float, attempt: int = 1) -> None:
     """Validate one answer for each alignment; all have an information value of 0.4."""
     path = run.attempt(attempt).reward
     path.parent.mkdir(exist_ok=True)
@@ -38,17 +38,17 @@ def record(run: RunDir, step: int, *alignments: float, attempt: int = 1) -> None
         jsonl.append(path, {**line, "parts": {**parts, "alignment": alignment}})
 
 
-def measured(run: RunDir) -> dict[int, float]:
+def measured(run: Run) -> dict[int, float]:
     return WITH_WEIGHTS_OF_BASE.read(run, list(read_steps(run.train_log)))
 
 
-def test_answers_are_scored_again_with_the_weights_of_the_base(run: RunDir) -> None:
+def test_answers_are_scored_again_with_the_weights_of_the_base(run: Run) -> None:
     record(run, 1, 0.2, 0.6)
     log_steps(run, [{VALIDATION_REWARD: 0.1}])
     assert measured(run) == {1: pytest.approx(0.4 + 0.5 * 0.4)}
 
 
-def test_a_validation_that_has_not_ended_does_not_count(run: RunDir) -> None:
+def test_a_validation_that_has_not_ended_does_not_count(run: Run) -> None:
     record(run, 1, 0.2, 0.6)
     log_steps(run, [{VALIDATION_REWARD: 0.1}])
     record(run, 2, -1.0)
@@ -56,7 +56,7 @@ def test_a_validation_that_has_not_ended_does_not_count(run: RunDir) -> None:
 
 
 def test_a_validation_that_was_killed_in_a_later_attempt_does_not_replace_the_whole_one(
-    run: RunDir,
+    run: Run,
 ) -> None:
     record(run, 1, 0.2, 0.6)
     log_steps(run, [{VALIDATION_REWARD: 0.1}])
@@ -64,7 +64,7 @@ def test_a_validation_that_was_killed_in_a_later_attempt_does_not_replace_the_wh
     assert measured(run) == {1: pytest.approx(0.6)}
 
 
-def test_a_repeated_validation_replaces_the_first(run: RunDir) -> None:
+def test_a_repeated_validation_replaces_the_first(run: Run) -> None:
     for attempt, alignment in ((1, 0.2), (2, 0.8)):
         record(run, 1, alignment, attempt=attempt)
         log_steps(run, [{VALIDATION_REWARD: 0.1}], attempt)

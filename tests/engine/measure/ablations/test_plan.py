@@ -26,7 +26,7 @@ from engine.measure.ablations.plan import (
     run_names,
     split_values,
 )
-from engine.run.rundir import check_id
+from engine.run.run import check_id
 
 pytestmark = pytest.mark.long
 

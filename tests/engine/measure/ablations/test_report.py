@@ -12,7 +12,7 @@ from engine.base.errors import UsageError
 from engine.measure.ablations.plan import AblationPlan, current_run
 from engine.measure.ablations.report import ReportReader, read_report
 from engine.run.history import metrics
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.report.runs import log_steps
 from tests.grubrics_tui.sample_ablation import FAILED, STEPS, make_ablation
 
@@ -27,7 +27,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AblationPlan:
     return make_ablation(ROOT, 1_767_312_000.0)
 
 
-def run_of(plan: AblationPlan, arm: str, seed: int) -> RunDir:
+def run_of(plan: AblationPlan, arm: str, seed: int) -> Run:
     job = next(job for job in plan.jobs() if (job.arm, job.seed) == (arm, seed))
     run = current_run(job, ROOT)
     assert run is not None

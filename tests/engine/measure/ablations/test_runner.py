@@ -29,7 +29,7 @@ from engine.measure.ablations.runner import (
 )
 from engine.run.host.environment import fingerprint
 from engine.run.processes import identify, members
-from engine.run.rundir import RunDir, archive_root
+from engine.run.run import Run, archive_root
 from engine.run.state import RunState, write_state
 from tests.waiting import wait_for
 
@@ -46,12 +46,12 @@ def job(arm: str, seed: int) -> Job:
     return next(job for job in PLAN.jobs() if (job.arm, job.seed) == (arm, seed))
 
 
-def make_run(root: Path, of: Job, state: RunState, console: str = "") -> RunDir:
-    run = RunDir(root / of.run)
+def make_run(root: Path, of: Job, state: RunState, console: str = "") -> Run:
+    run = Run(root / of.run)
     attempt = run.attempt(1)
     attempt.path.mkdir(parents=True)
     attempt.console.write_text(console)
-    jsonl.write_json(run.manifest, {"v": 1, "id": run.id, "kind": "grpo", "config": {}})
+    jsonl.write_json(run.manifest_file, {"v": 1, "id": run.id, "kind": "grpo", "config": {}})
     write_state(run, state)
     return run
 
@@ -112,7 +112,7 @@ def test_when_a_user_stops_a_run_the_ablation_pauses(tmp_path: Path) -> None:
 
     def stop_the_run(_: float) -> None:
         write_state(
-            RunDir(tmp_path / job("base", 1).run),
+            Run(tmp_path / job("base", 1).run),
             RunState("finished", "stopped by user at step 3 of 20", ended=2.0),
         )
 
@@ -162,7 +162,7 @@ def test_a_trainer_without_its_supervisor_is_ended_before_the_run_is_resumed(
     trainer = subprocess.Popen(["sleep", "600"], env={**os.environ, **marks})
     wait_for(lambda: members(run))
 
-    def resume(run: RunDir) -> Resumed:
+    def resume(run: Run) -> Resumed:
         assert members(run) == []
         write_state(run, FINISHED)
         return Resumed(10, 2, ())

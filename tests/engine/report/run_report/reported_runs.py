@@ -15,7 +15,7 @@ from engine.report.run_report.assemble import Choice, make_report
 from engine.report.run_report.pages import render_html
 from engine.report.run_report.report import Report, Section
 from engine.run.history.sweep import Sweep, SweepPoint, write_sweep
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.run.history.rollout_files import write_step
 
@@ -33,9 +33,9 @@ def make_run(
     steps: int = 20,
     state: RunState | None = None,
     **manifest: Any,
-) -> RunDir:
+) -> Run:
     """A run of GRPO with rollouts in its last step, a commit, data and a machine."""
-    run = RunDir(root / "runs" / name)
+    run = Run(root / "runs" / name)
     run.attempt(1).path.mkdir(parents=True)
     values = {
         "grubrics.seed": seed,
@@ -62,7 +62,7 @@ def make_run(
         "data": {"data/train.parquet": {"sha256": SHA, "rows": 512, "bytes": 1}},
         **manifest,
     }
-    jsonl.write_json(run.manifest, contents)
+    jsonl.write_json(run.manifest_file, contents)
     log_steps(run, [usual_metrics(step, seed, lr) for step in range(1, steps + 1)])
     if steps:
         write_step(run.attempt(1).path, steps, {"g1": [0.1, 0.9, 0.5], "g2": [0.3, None, 0.7]})
@@ -86,7 +86,7 @@ def usual_metrics(step: int, seed: int, lr: float) -> dict[str, float | None]:
     return values
 
 
-def log_steps(run: RunDir, metrics: Sequence[Mapping[str, float | None]]) -> None:
+def log_steps(run: Run, metrics: Sequence[Mapping[str, float | None]]) -> None:
     """Steps 1, 2, ... in the training log."""
     lines = (
         {"v": 1, "step": step, "attempt": 1, "t": START + 60 * step, "metrics": dict(values)}
@@ -121,17 +121,17 @@ def make_evaluation(root: Path, rewards: Mapping[str, Sequence[float]]) -> Path:
     return folder
 
 
-def make_sweep(run: RunDir) -> None:
+def make_sweep(run: Run) -> None:
     points = (SweepPoint(0, 0.3, 0.2, 0.4, 64, 0), SweepPoint(20, 0.6, 0.5, 0.7, 64, 0))
     write_sweep(run, Sweep("held_out-12345678", "reward", points))
 
 
-def report_of(*runs: RunDir, **choice: Any) -> Report:
+def report_of(*runs: Run, **choice: Any) -> Report:
     folder = runs[0].path.parent.parent / "evaluations"
     return make_report({run.id: run for run in runs}, Choice(evaluations=folder, **choice))
 
 
-def page_of(*runs: RunDir, **choice: Any) -> str:
+def page_of(*runs: Run, **choice: Any) -> str:
     return render_html(report_of(*runs, **choice))
 
 

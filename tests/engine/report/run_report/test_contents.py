@@ -16,7 +16,7 @@ from engine.report.run_report import assemble, evaluations
 from engine.report.run_report.assemble import Choice, make_report
 from engine.report.run_report.report import Problem, Report, Sample, Table
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from tests.engine.report.run_report.reported_runs import (
     SHA,
@@ -178,7 +178,7 @@ def test_a_run_without_validation_says_so(tmp_path: Path) -> None:
 
 def test_a_run_without_a_readable_manifest_has_a_report(tmp_path: Path) -> None:
     run = make_run(tmp_path, "a")
-    run.manifest.write_text("{")
+    run.manifest_file.write_text("{")
     assert any("no configuration, no environment, no commit" in g for g in report_of(run).gaps)
 
 
@@ -188,7 +188,7 @@ def test_a_gap_of_several_runs_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_diagnosis_that_fails_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(run: RunDir) -> None:
+    def broken(run: Run) -> None:
         raise ZeroDivisionError("of a rule")
 
     monkeypatch.setattr(assemble, "diagnose_run", broken)

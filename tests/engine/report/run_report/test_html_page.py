@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.report.run_report.reported_runs import (
     log_steps,
     make_evaluation,
@@ -54,7 +54,7 @@ class Tags(HTMLParser):
         self.text += data
 
 
-def hostile_run(root: Path) -> RunDir:
+def hostile_run(root: Path) -> Run:
     """A run whose names, values, logs and rollouts try to be markup."""
     text = " ".join((*INJECTIONS, ALL))
     run = make_run(

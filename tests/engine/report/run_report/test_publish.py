@@ -18,7 +18,7 @@ from engine.report.run_report.pages import render_html, render_markdown, render_
 from engine.report.run_report.publish import Publisher, published_value
 from engine.run.finding import Finding, Severity
 from engine.run.manifest import Manifest
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState
 from tests.engine.base.test_masking import IN_CONTEXT, SHAPES
 from tests.engine.report.run_report.reported_runs import (
@@ -68,7 +68,7 @@ def test_a_secret_in_a_text_is_masked(name: str) -> None:
     assert secret not in Publisher().text(around.format(secret))
 
 
-def outputs(run: RunDir, **choice: Any) -> Iterator[str]:
+def outputs(run: Run, **choice: Any) -> Iterator[str]:
     """All that a report of a run can be."""
     report = report_of(run, **choice)
     yield html.unescape(render_html(report))
@@ -77,7 +77,7 @@ def outputs(run: RunDir, **choice: Any) -> Iterator[str]:
     yield from (html.unescape(draw_file(chart)) for chart in report.charts)
 
 
-def planted(tmp_path: Path, text: str) -> RunDir:
+def planted(tmp_path: Path, text: str) -> Run:
     """A run with a text in its config, command, log, metrics, findings, rollouts and reward."""
     config = {
         key: {"value": value, "origin": "file"}

@@ -20,7 +20,7 @@ from engine.run.checkpoints.find import (
 )
 from engine.run.checkpoints.ownership import STAMP, claim
 from engine.run.checkpoints.step_folders import TRACKER
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.report.runs import CREATED, make_run
 from tests.engine.run.checkpoints import checkpoint_files
@@ -28,7 +28,7 @@ from tests.engine.run.checkpoints.checkpoint_files import grpo_files
 from tests.manifests import change_config
 
 
-def just_ended(root: Path, kind: str = "grpo", **manifest: Any) -> RunDir:
+def just_ended(root: Path, kind: str = "grpo", **manifest: Any) -> Run:
     """A finished run that ended a moment ago, so what lies on the disk is its own."""
     run = make_run(root, kind, **manifest)
     write_state(run, RunState("finished", ended=time.time()))
@@ -112,7 +112,7 @@ def test_a_run_that_saved_nothing_says_so(tmp_path: Path) -> None:
 
 def test_a_run_without_a_manifest_has_no_checkpoint(tmp_path: Path) -> None:
     run = just_ended(tmp_path)
-    run.manifest.unlink()
+    run.manifest_file.unlink()
     assert not check_checkpoint(run).complete
 
 
@@ -141,11 +141,11 @@ def test_shards_of_the_weights_must_all_be_there(tmp_path: Path) -> None:
 
 
 def test_a_checkpoint_that_a_later_run_wrote_is_not_this_runs(tmp_path: Path) -> None:
-    run = RunDir(tmp_path / "runs" / "first")
+    run = Run(tmp_path / "runs" / "first")
     run.path.mkdir(parents=True)
     folder = tmp_path / "checkpoints"
     config = {"trainer.default_local_dir": {"value": str(folder), "origin": "file"}}
-    jsonl.write_json(run.manifest, {"kind": "grpo", "created": 0, "config": config})
+    jsonl.write_json(run.manifest_file, {"kind": "grpo", "created": 0, "config": config})
     checkpoint_files.save(folder, 4)
     write_state(run, RunState("finished", ended=time.time()))
     assert check_checkpoint(run).complete
@@ -165,14 +165,14 @@ def test_a_run_whose_folder_was_renamed_still_finds_its_checkpoint(tmp_path: Pat
     run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
     claim(run)
     checkpoint_files.save(tmp_path / "checkpoints", 20)
-    assert check_checkpoint(RunDir(run.path.rename(tmp_path / "runs" / "night"))).complete
+    assert check_checkpoint(Run(run.path.rename(tmp_path / "runs" / "night"))).complete
 
 
 def test_after_a_relaunch_the_report_says_where_the_checkpoints_went(tmp_path: Path) -> None:
     run = make_run(tmp_path, checkpoint_dir="checkpoints", attempts=[{"number": 1}])
     claim(run)
     checkpoint_files.save(tmp_path / "checkpoints", 20)
-    later = RunDir(tmp_path / "runs" / "again")
+    later = Run(tmp_path / "runs" / "again")
     later.path.mkdir()
     later.write_manifest(replace(run.read_full_manifest(), id="again", created=CREATED + 9))
     claim(later)

@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.base.typed import to_json
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.checkpoints.step_folders import TRACKER, complete_steps
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.supervise.housekeeping import (
     archive,
     delete,
@@ -64,7 +64,7 @@ def test_a_half_deleted_checkpoint_is_none_and_is_deleted_the_next_time(root: Pa
     assert not folder.exists()
 
 
-def keeps(run: RunDir, root: Path, because: str) -> bool:
+def keeps(run: Run, root: Path, because: str) -> bool:
     plan = plan_deletion(run, root)
     delete(plan, checkpoints=True)
     folder = plan.checkpoints.folder
@@ -122,7 +122,7 @@ def test_checkpoints_that_the_config_file_of_another_run_names_stay(
     younger = make_run(root, "younger")
     change_config(younger, **{"model.path": {"value": "checkpoints/old/final"}})
     if damage:
-        younger.settings.write_text(damage)
+        younger.settings_file.write_text(damage)
     assert keeps(run, root, f"run 'younger' {reason}")
 
 
@@ -166,7 +166,7 @@ def test_checkpoints_that_came_into_use_since_they_were_shown_stay(root: Path) -
     make_run(root, "younger", checkpoint_dir="checkpoints/old")
     with pytest.raises(UsageError, match="have changed; nothing was deleted"):
         delete(plan, checkpoints=True)
-    assert run.manifest.exists() and (folder / TRACKER).exists()
+    assert run.manifest_file.exists() and (folder / TRACKER).exists()
 
 
 def test_a_run_that_reaches_them_through_a_link_uses_them(root: Path, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_model_path_that_is_a_link_of_another_name_uses_them(root: Path, tmp_p
 def test_a_manifest_that_cannot_be_read_counts_as_use(root: Path) -> None:
     run = make_run(root)
     save_checkpoint(run)
-    make_run(root, "torn").manifest.write_text('{"checkpoint_dir": "elsewh')
+    make_run(root, "torn").manifest_file.write_text('{"checkpoint_dir": "elsewh')
     assert keeps(run, root, "run 'torn' may use them (its manifest is damaged)")
 
 
@@ -209,7 +209,7 @@ def test_checkpoints_of_the_original_stay_when_a_copy_of_its_directory_is_delete
     run = make_run(root)
     save_checkpoint(run)
     shutil.copytree(root, tmp_path / "copy")
-    assert keeps(RunDir(tmp_path / "copy" / "old"), tmp_path / "copy", str(run.path))
+    assert keeps(Run(tmp_path / "copy" / "old"), tmp_path / "copy", str(run.path))
 
 
 def test_a_model_that_was_there_before_the_run_stays(root: Path) -> None:

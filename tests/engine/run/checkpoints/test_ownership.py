@@ -22,14 +22,14 @@ from engine.run.checkpoints.ownership import (
 from engine.run.checkpoints.step_folders import complete_steps, tracked_step
 from engine.run.manifest import AttemptRecord
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from tests.engine.run.checkpoints.checkpoint_files import save, save_step
 
 
-def make(root: Path, name: str, fingerprint: str = "f", **config: str) -> RunDir:
+def make(root: Path, name: str, fingerprint: str = "f", **config: str) -> Run:
     """A run below ``root`` that saves into ``root/checkpoints``."""
-    run = RunDir(root / "runs" / name)
+    run = Run(root / "runs" / name)
     run.path.mkdir(parents=True)
     manifest = {
         "kind": "grpo",
@@ -40,12 +40,12 @@ def make(root: Path, name: str, fingerprint: str = "f", **config: str) -> RunDir
         "config": {f"trainer.{key}": {"value": value} for key, value in config.items()},
         "attempts": [{"number": 1}],
     }
-    jsonl.write_json(run.manifest, manifest)
+    jsonl.write_json(run.manifest_file, manifest)
     write_state(run, RunState("failed"))
     return run
 
 
-def go_on(run: RunDir, step: int) -> None:
+def go_on(run: Run, step: int) -> None:
     """A second attempt that goes on from ``step``."""
     manifest = run.read_full_manifest()
     folder = manifest.working_folder / "checkpoints" / f"global_step_{step}"
@@ -189,7 +189,7 @@ def test_a_stamp_that_cannot_be_read_is_none(tmp_path: Path, folder: Path) -> No
 
 def test_a_run_without_a_checkpoint_folder_claims_nothing(tmp_path: Path) -> None:
     run = make(tmp_path, "mine")
-    jsonl.write_json(run.manifest, {"attempts": [{"number": 1}]})
+    jsonl.write_json(run.manifest_file, {"attempts": [{"number": 1}]})
     assert claim(run) is None
 
 
@@ -197,7 +197,7 @@ def test_a_copy_of_a_run_does_not_save_beside_the_original(tmp_path: Path, folde
     run = make(tmp_path, "mine")
     claim(run)
     save(folder, 2)
-    copy = RunDir(tmp_path / "copy" / "mine")
+    copy = Run(tmp_path / "copy" / "mine")
     shutil.copytree(run.path, copy.path)
     write_state(run, RunState("running", supervisor=identify(os.getpid())))
     go_on(copy, 2)
@@ -208,11 +208,11 @@ def test_a_copy_of_a_run_does_not_save_beside_the_original(tmp_path: Path, folde
 
 
 def test_steps_that_a_run_of_ones_own_saved_are_known(tmp_path: Path) -> None:
-    run = RunDir(tmp_path / "runs" / "one")
+    run = Run(tmp_path / "runs" / "one")
     run.path.mkdir(parents=True)
     folder = tmp_path / "ck"
     contents = {"id": "one", "created": 1.0, "cwd": str(tmp_path), "checkpoint_dir": "ck"}
-    jsonl.write_json(run.manifest, {**contents, "attempts": [{"number": 1}]})
+    jsonl.write_json(run.manifest_file, {**contents, "attempts": [{"number": 1}]})
     claim(run)
     (folder / "global_step_3").mkdir()
     assert is_known(folder / "global_step_3")
@@ -222,13 +222,13 @@ def test_steps_that_a_run_of_ones_own_saved_are_known(tmp_path: Path) -> None:
 
 
 def test_steps_that_came_from_elsewhere_are_not_known(tmp_path: Path) -> None:
-    run = RunDir(tmp_path / "runs" / "one")
+    run = Run(tmp_path / "runs" / "one")
     run.path.mkdir(parents=True)
     folder = tmp_path / "ck"
     (folder / "global_step_3").mkdir(parents=True)
     contents = {"id": "one", "created": 1.0, "cwd": str(tmp_path), "checkpoint_dir": "ck"}
     attempt = {"number": 1, "from": str(folder / "global_step_3"), "from_step": 3}
-    jsonl.write_json(run.manifest, {**contents, "attempts": [attempt]})
+    jsonl.write_json(run.manifest_file, {**contents, "attempts": [attempt]})
     assert loaded_checkpoint(run.read_full_manifest()) == folder / "global_step_3"
     claim(run)
     (folder / "global_step_4").mkdir()

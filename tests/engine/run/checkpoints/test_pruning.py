@@ -15,7 +15,7 @@ from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.checkpoints.pruning import Keep, Pruning, parse_keep
 from engine.run.checkpoints.step_folders import complete_steps, tracked_step
 from engine.run.processes import identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.supervise.housekeeping import plan_prunings, prune_runs
 from tests.engine.supervise.kept_runs import STEPS, make_run, make_trained
@@ -28,7 +28,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
-def planned(run: RunDir, root: Path, keep: Keep | None = None, *plans: Path) -> Pruning:
+def planned(run: Run, root: Path, keep: Keep | None = None, *plans: Path) -> Pruning:
     (pruning,) = plan_prunings([run], root, keep or Keep(), plans)
     return pruning
 
@@ -40,7 +40,7 @@ def test_the_best_by_validation_and_the_last_stay(root: Path) -> None:
     (freed,) = prune_runs([pruning], root)
     assert freed == pruning.bytes > 0
     assert list(complete_steps(folder)) == [20, 40]
-    assert run.manifest.exists()
+    assert run.manifest_file.exists()
 
 
 def test_the_best_by_a_loss_is_the_lowest(root: Path) -> None:

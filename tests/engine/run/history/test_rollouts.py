@@ -19,7 +19,7 @@ from engine.run.conversation import Call, Conversation, Turn
 from engine.run.history.reward_records import RewardRecords
 from engine.run.history.rollout_query import Filter, numbers_of
 from engine.run.history.rollouts import Rollout, RolloutStore, StepRollouts, require_step
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from tests.engine.run.history.rollout_files import (
     PARTS,
     record,
@@ -362,11 +362,13 @@ def test_a_run_of_trl_has_the_completions_of_its_output_folder(
     write_completions(tmp_path / "out/completions", 5)
     write_completions(tmp_path / "out/completions", 2)
     os.utime(tmp_path / "out/completions/completions_00002.parquet", (50.0, 50.0))
-    run = RunDir(tmp_path / "run")
+    run = Run(tmp_path / "run")
     manifest = {"v": 1, "kind": "command", "cwd": str(tmp_path), "created": 100.0}
     attempts = [{"number": 1, "started": 100.0}]
     run.attempt(1).path.mkdir(parents=True)
-    jsonl.write_json(run.manifest, {**manifest, "argv": ["train.py", *argv], "attempts": attempts})
+    jsonl.write_json(
+        run.manifest_file, {**manifest, "argv": ["train.py", *argv], "attempts": attempts}
+    )
     assert RolloutStore(run.path).steps("train") == (5,)
 
 

@@ -18,7 +18,7 @@ from engine.run.columns import RunInfo
 from engine.run.history.run_filter import RunFiles, RunFilter
 from engine.run.notes import add_tags, write_note
 from engine.run.registry import list_runs
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, StateName, write_state
 
 DAY = 86_400
@@ -43,8 +43,8 @@ def root(tmp_path: Path) -> Path:
 
 def make_run(
     root: Path, name: str, state: StateName, kind: str = "grpo", lr: Any = 1e-5, **details: Any
-) -> RunDir:
-    run = RunDir(root / name)
+) -> Run:
+    run = Run(root / name)
     run.path.mkdir(parents=True)
     config = {
         "optim.lr": {"value": lr, "origin": "file"},
@@ -52,13 +52,13 @@ def make_run(
         "optim.fused": {"value": True, "origin": "default"},
     }
     jsonl.write_json(
-        run.manifest, {"v": 1, "recipe": f"{kind}_tiny", "kind": kind, "config": config}
+        run.manifest_file, {"v": 1, "recipe": f"{kind}_tiny", "kind": kind, "config": config}
     )
     write_state(run, RunState(state, **details))
     return run
 
 
-def log(run: RunDir, step: int, metrics: dict[str, float | None], attempt: int = 1) -> None:
+def log(run: Run, step: int, metrics: dict[str, float | None], attempt: int = 1) -> None:
     record = {"v": 1, "step": step, "attempt": attempt, "t": 1.0, "metrics": metrics}
     jsonl.append(run.train_log, record)
 
@@ -155,7 +155,7 @@ def test_a_day_is_meant_as_a_whole(root: Path) -> None:
 
 
 def test_the_newest_value_of_a_resumed_run_is_that_of_its_last_step(root: Path) -> None:
-    run = RunDir(root / "good")
+    run = Run(root / "good")
     log(run, 1, {"reward/mean": 0.5})
     log(run, 3, {"reward/mean": 0.1}, attempt=2)
     assert chosen(root, "reward/mean<0.2") == {"good"}
@@ -176,7 +176,7 @@ def test_files_are_read_only_for_runs_that_the_list_lets_pass(root: Path) -> Non
 def test_new_content_of_a_file_is_used_by_the_next_filter(root: Path) -> None:
     files, filter_ = RunFiles(root), RunFilter("reward/mean>0.8")
     assert not list(filter_.select(list_runs(root), files))
-    log(RunDir(root / "good"), 3, {"reward/mean": 0.9})
+    log(Run(root / "good"), 3, {"reward/mean": 0.9})
     assert [run.id for run in filter_.select(list_runs(root), files)] == ["good"]
 
 

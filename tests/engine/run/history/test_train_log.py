@@ -15,7 +15,7 @@ from engine.base.typed import convert_record
 from engine.logs.formats.series import names, read_columns, series, why_not_logged
 from engine.run.history.reward_records import RewardRecord
 from engine.run.history.train_log import Step, StepJoiner, history, reward_metrics
-from engine.run.rundir import Attempt
+from engine.run.run import Attempt
 
 
 def rollout(group: str, reward: float | None, **more: Any) -> dict[str, Any]:

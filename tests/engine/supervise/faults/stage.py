@@ -17,7 +17,7 @@ from engine.run.history.train_log import read_steps
 from engine.run.identity import Identity
 from engine.run.marks import new_mark
 from engine.run.processes import end_members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.run.trust import vouch
 from tests.waiting import wait_for
@@ -36,11 +36,11 @@ class Stage:
 
     def prepare(
         self, *arguments: str, steps: int = 3, total: int | None = None, name: str = "", **more: Any
-    ) -> RunDir:
+    ) -> Run:
         """A run as a launch leaves it; ``more``: ``supervision`` settings, ``checkpoints``, and
         values of other sections as ``config``."""
         self.root.mkdir(parents=True, exist_ok=True)
-        run = RunDir(self.root / (name or f"run-{len(list(self.root.iterdir()))}"))
+        run = Run(self.root / (name or f"run-{len(list(self.root.iterdir()))}"))
         argv = [sys.executable, str(STANDIN), str(steps), *arguments]
         checkpoints, config = more.pop("checkpoints", None), more.pop("config", {})
         settings = {f"supervision.{key}": value for key, value in {**IMPATIENT, **more}.items()}
@@ -60,17 +60,17 @@ class Stage:
             "checkpoint_dir": None if checkpoints is None else str(checkpoints),
             "config": {key: {"value": value} for key, value in settings.items()},
         }
-        jsonl.write_json(run.manifest, manifest)
+        jsonl.write_json(run.manifest_file, manifest)
         vouch(run)
         write_state(run, RunState("starting", heartbeat=time.time()))
         return run
 
-    def start(self, *arguments: str, **more: Any) -> RunDir:
+    def start(self, *arguments: str, **more: Any) -> Run:
         run = self.prepare(*arguments, **more)
         start_supervisor(run)
         return run
 
-    def long(self, *arguments: str, **more: Any) -> RunDir:
+    def long(self, *arguments: str, **more: Any) -> Run:
         """A run that goes on for minutes and has logged a step."""
         run = self.start("--sleep", "0.1", *arguments, steps=1000, **more)
         wait_for(lambda: logged(run) != [] or observed_state(run).has_ended)
@@ -79,14 +79,14 @@ class Stage:
 
     def clear_away(self) -> None:
         for path in self.root.glob("*"):
-            run = RunDir(path)
+            run = Run(path)
             state = recorded_state(run)
             if state is not None and state.supervisor is not None:
                 send(state.supervisor, signal.SIGKILL)
             end_members(run, 0.0)
 
 
-def in_state(run: RunDir, name: str, step: int | None = None) -> RunState:
+def in_state(run: Run, name: str, step: int | None = None) -> RunState:
     """A state that lasts, once the run is in it, and at ``step`` where one is given.
 
     What passes by itself may be over before anybody looks: wait for its event.
@@ -101,27 +101,27 @@ def in_state(run: RunDir, name: str, step: int | None = None) -> RunState:
     return seen[0]
 
 
-def stop_begins(run: RunDir) -> None:
+def stop_begins(run: Run) -> None:
     """Wait until the run's supervisor has begun to stop it."""
     wait_for(lambda: events(run, "stop"))
 
 
-def logged(run: RunDir) -> list[int]:
+def logged(run: Run) -> list[int]:
     """The steps of the run's history, as they were written."""
     return [step.step for step in read_steps(run.train_log)]
 
 
-def events(run: RunDir, name: str) -> list[dict[str, Any]]:
+def events(run: Run, name: str) -> list[dict[str, Any]]:
     return [event for event in jsonl.read(run.events) if event["event"] == name]
 
 
-def supervisor_of(run: RunDir) -> Identity:
+def supervisor_of(run: Run) -> Identity:
     state = recorded_state(run)
     assert state is not None and state.supervisor is not None
     return state.supervisor
 
 
-def trainer_of(run: RunDir) -> Identity:
+def trainer_of(run: Run) -> Identity:
     state = recorded_state(run)
     assert state is not None and state.trainer is not None
     return state.trainer

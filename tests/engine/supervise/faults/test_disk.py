@@ -18,7 +18,7 @@ from engine.launch.launcher import start_supervisor
 from engine.run.history.live import RunWatch
 from engine.run.processes import alive, members, send
 from engine.run.registry import list_runs
-from engine.run.rundir import Attempt, RunDir
+from engine.run.run import Attempt, Run
 from engine.run.state import observed_state, recorded_state
 from engine.supervise.stopping import Stopped, stop_run
 from tests.engine.supervise.faults.stage import (
@@ -50,7 +50,7 @@ def fill(disk: Path, leave: int = 0) -> Path:
     return ballast
 
 
-def complains(run: RunDir) -> bool:
+def complains(run: Run) -> bool:
     return "No space left on device" in (observed_state(run).reason or "")
 
 
@@ -143,8 +143,8 @@ def test_a_launch_on_a_nearly_full_disk_is_whole_or_nothing(
         assert left == []
     else:
         assert left == [plan.directory]
-        assert RunDir(plan.directory).read_manifest().id == "new"
-        assert ended(RunDir(plan.directory)).state in ("failed", "finished")
+        assert Run(plan.directory).read_manifest().id == "new"
+        assert ended(Run(plan.directory)).state in ("failed", "finished")
 
 
 def test_a_launch_on_a_full_disk_leaves_nothing(
@@ -182,7 +182,7 @@ def test_a_deleted_run_directory_ends_the_run_and_its_supervisor(stage: Stage) -
 
 def test_a_run_whose_folder_is_away_goes_on_in_it_and_says_so(stage: Stage, tmp_path: Path) -> None:
     run = stage.long("--patient")
-    away = RunDir(tmp_path / "away")
+    away = Run(tmp_path / "away")
     run.path.rename(away.path)
     wait_for(lambda: "cannot find its folder" in (observed_state(away).reason or ""))
     assert observed_state(away).state == "running"
@@ -196,7 +196,7 @@ def test_a_moved_run_is_stopped_where_it_is_and_another_of_its_name_is_not_touch
     stage: Stage, tmp_path: Path
 ) -> None:
     run = stage.long("--patient", name="same")
-    moved = RunDir(tmp_path / "moved")
+    moved = Run(tmp_path / "moved")
     run.path.rename(moved.path)
     other = stage.prepare(name="same")
     wait_for(lambda: "is another folder" in str(events(moved, "warning")))

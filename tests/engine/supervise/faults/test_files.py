@@ -17,7 +17,7 @@ from engine.base.follow import Tail
 from engine.run.history.live import RunWatch
 from engine.run.history.train_log import StepJoiner
 from engine.run.processes import alive, identify
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observe, observed_state, recorded_state, this_host
 from engine.supervise.reaper import find_orphans
 from engine.supervise.stopping import stop_run
@@ -35,7 +35,7 @@ from tests.waiting import ended, wait_for
 pytestmark = pytest.mark.waits
 
 
-def go_on(run: RunDir) -> None:
+def go_on(run: Run) -> None:
     (run.attempt(1).path / "go").touch()
 
 
@@ -193,7 +193,7 @@ def test_a_broken_state_file_is_replaced_before_any_command_acts_on_it(
     run = stage.long()
     screen = RunWatch(run)
     screen.poll()
-    spoil(run.state)
+    spoil(run.state_file)
     assert screen.poll().state.state in ("starting", "running")
     assert find_orphans(stage.root) == []
     in_state(run, "running")

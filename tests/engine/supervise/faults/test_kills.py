@@ -17,7 +17,7 @@ from engine.base.errors import UsageError
 from engine.launch.launcher import start_supervisor
 from engine.launch.resume import resume
 from engine.run.processes import alive, identify, members, send
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, observed_state, recorded_state, write_state
 from engine.supervise.reaper import find_orphans, reap
 from engine.supervise.stopping import stop_run
@@ -47,12 +47,12 @@ def bystander() -> Iterator[int]:
     process.wait()
 
 
-def lose(run: RunDir) -> None:
+def lose(run: Run) -> None:
     send(supervisor_of(run), signal.SIGKILL)
     in_state(run, "lost")
 
 
-def family(run: RunDir) -> list[int]:
+def family(run: Run) -> list[int]:
     pids = run.attempt(1).path / "family"
     wait_for(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     return [int(pid) for pid in pids.read_text().split()]

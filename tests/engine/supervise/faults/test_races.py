@@ -18,7 +18,7 @@ from engine.config.load import load_config
 from engine.launch import launcher
 from engine.launch.resume import resume
 from engine.run.history.live import RunWatch
-from engine.run.rundir import RunDir
+from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.supervise.stopping import stop_run
 from tests.engine.supervise.faults.stage import STANDIN, Stage, events, logged
@@ -46,7 +46,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def go_on(run: RunDir, attempt: int = 1) -> None:
+def go_on(run: Run, attempt: int = 1) -> None:
     (run.attempt(attempt).path / "go").touch()
 
 
@@ -79,15 +79,15 @@ def test_exactly_one_of_simultaneous_launches_with_the_same_id_succeeds(
     answers = race(lambda: launcher.launch(plan))
     refusal = f"run 'same' already exists in {stage.root}. Choose another name with --name"
     assert sorted(answers) == ["", *[refusal] * (CONTENDERS - 1)]
-    go_on(RunDir(plan.directory))
-    assert ended(RunDir(plan.directory)).state == "finished"
+    go_on(Run(plan.directory))
+    assert ended(Run(plan.directory)).state == "finished"
     assert [path.name for path in stage.root.iterdir() if path.name.startswith(".launch")] == []
 
 
 @pytest.mark.thorough
 def test_exactly_one_of_simultaneous_resumes_succeeds(project: Path, stage: Stage) -> None:
     plan = launcher.plan(load_config("try.yaml", env={}), "one", stage.root)
-    run = RunDir(plan.directory)
+    run = Run(plan.directory)
     launcher.launch(plan)
     stop_run(run)
     for attempt in run.attempts():

@@ -80,10 +80,10 @@ def test_two_stops_are_one(stage: Stage) -> None:
 def test_a_stop_that_comes_too_late_changes_nothing(stage: Stage) -> None:
     run = stage.start()
     ended(run)
-    before = run.state.read_bytes()
+    before = run.state_file.read_bytes()
     done = stop_run(run)
     assert (done.ended, done.state, done.reason) == (True, "finished", None)
-    assert run.state.read_bytes() == before
+    assert run.state_file.read_bytes() == before
     assert not run.requests.exists()
 
 

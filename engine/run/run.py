@@ -1,4 +1,4 @@
-"""A run's directory: the names of its files, and whether it is still there."""
+"""A run: the names of its files, its records, and whether it is still there."""
 
 from __future__ import annotations
 
@@ -47,8 +47,12 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 @dataclass(frozen=True)
-class RunDir:
-    """A run's folder, ``runs/<id>``. It holds paths only; methods read on each call."""
+class Run:
+    """A run: its folder, ``runs/<id>``, what is in it, and its records.
+
+    It holds the path only: methods read on each call, and nothing is cached. A property that ends
+    in ``_file`` is the file of a record; logs and folders go by their names.
+    """
 
     path: Path
 
@@ -59,22 +63,22 @@ class RunDir:
         return jsonl.line(self.path.name) or "?"
 
     @property
-    def manifest(self) -> Path:
+    def manifest_file(self) -> Path:
         return self.path / "manifest.json"
 
     @property
-    def config(self) -> Path:
+    def config_file(self) -> Path:
         """The config of the launch."""
         return self.path / "recipe.yaml"
 
     @property
-    def settings(self) -> Path:
+    def settings_file(self) -> Path:
         """Every value of the config with its origin. Earlier versions wrote them to the manifest,
         and a command has none."""
         return self.path / SETTINGS
 
     @property
-    def state(self) -> Path:
+    def state_file(self) -> Path:
         return self.path / "state.json"
 
     @property
@@ -86,7 +90,7 @@ class RunDir:
         return self.path / "train_log.jsonl"
 
     @property
-    def notes(self) -> Path:
+    def notes_file(self) -> Path:
         """Tags and the note of the user."""
         return self.path / "notes.json"
 
@@ -106,9 +110,9 @@ class RunDir:
 
     def is_one(self) -> bool:
         """Whether the folder is a run: other trainers also write a ``manifest.json``."""
-        if not self.manifest.exists():
+        if not self.manifest_file.exists():
             return False
-        return self.state.exists() or self.read_manifest().v is not None
+        return self.state_file.exists() or self.read_manifest().v is not None
 
     def attempt(self, number: int) -> Attempt:
         return Attempt(self.path / f"attempt_{number}")
@@ -145,24 +149,24 @@ class RunDir:
 
     def read_manifest(self) -> Manifest:
         """The manifest without the config; an empty one if there is none."""
-        return read_record(self.manifest, Manifest) or Manifest()
+        return read_record(self.manifest_file, Manifest) or Manifest()
 
     def read_full_manifest(self) -> FullManifest:
         """The manifest with the config; an empty one if there is none."""
-        manifest = read_record(self.manifest, FullManifest) or FullManifest()
+        manifest = read_record(self.manifest_file, FullManifest) or FullManifest()
         return replace(manifest, config=self.read_config()) if self._has_settings else manifest
 
     def read_config(self) -> dict[str, Setting]:
         """The config alone; empty if there is none."""
-        file = self.settings if self._has_settings else self.manifest
+        file = self.settings_file if self._has_settings else self.manifest_file
         record = read_record(file, ConfigRecord)
         return {} if record is None else record.config
 
     def write_manifest(self, manifest: FullManifest) -> None:
         """Write the manifest and the config. OSError."""
         if manifest.config or self._has_settings:
-            write_record(self.settings, ConfigRecord(config=manifest.config))
-        jsonl.write_json(self.manifest, to_json(replace(manifest, config={})))
+            write_record(self.settings_file, ConfigRecord(config=manifest.config))
+        jsonl.write_json(self.manifest_file, to_json(replace(manifest, config={})))
 
     @property
     def _has_settings(self) -> bool:
@@ -212,7 +216,7 @@ def runs_root(path: str | None = None) -> Path:
     root = Path(os.path.expanduser(path or os.environ.get(RUNS_VARIABLE) or "runs"))  # noqa: PTH111
     if root.exists() and not root.is_dir():
         raise UsageError(f"{root} is a file, not a directory of runs")
-    if RunDir(root).is_one():
+    if Run(root).is_one():
         raise UsageError(f"{root} is a run; name the directory that holds it: {root.parent}")
     return root
 
@@ -231,7 +235,7 @@ def check_id(run_id: str) -> str:
     return run_id
 
 
-def find_run(root: Path, run_id: str) -> RunDir:
+def find_run(root: Path, run_id: str) -> Run:
     """Find a run by its ID or a unique prefix.
 
     The path of a run in ``root`` is accepted too: a launch prints it, and shells complete it.
@@ -239,17 +243,17 @@ def find_run(root: Path, run_id: str) -> RunDir:
     run_id = run_id_of(root, run_id)
     exact = root / run_id
     if _ID.fullmatch(run_id) and (exact / "manifest.json").exists():
-        return _bounded(RunDir(exact))
+        return _bounded(Run(exact))
     names = run_ids(root)
     starting = [name for name in names if run_id and name.startswith(run_id)]
     if len(starting) == 1:
-        return _bounded(RunDir(root / starting[0]))
+        return _bounded(Run(root / starting[0]))
     if len(starting) > 1:
         raise UsageError(f"run '{run_id}' is ambiguous: {', '.join(starting[:8])}")
     raise unknown_name("run", run_id, names)
 
 
-def find_run_not_file(root: Path, name: str) -> RunDir:
+def find_run_not_file(root: Path, name: str) -> Run:
     """As ``find_run``, for a name that could be that of a file: the error says which is missing."""
     try:
         return find_run(root, name)
@@ -273,12 +277,12 @@ def run_id_of(root: Path, id_or_path: str) -> str:
     )
 
 
-def _bounded(run: RunDir) -> RunDir:
+def _bounded(run: Run) -> Run:
     """Return the run; UsageError for a manifest of an impossible size."""
-    size, largest = run.manifest.stat().st_size, jsonl.LARGEST_FILE
+    size, largest = run.manifest_file.stat().st_size, jsonl.LARGEST_FILE
     if size > largest:
         text = f"{size / 2**20:.0f} MiB, and a manifest has at most {largest >> 20}"
-        raise UsageError(f"{run.manifest}: {text}: it is damaged, or another program wrote it")
+        raise UsageError(f"{run.manifest_file}: {text}: it is damaged, or another program wrote it")
     return run
 
 
@@ -326,20 +330,20 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 _PATIENCE_S = 2.0
 
 
-class RunDirGuard:
+class OpenRunFolder:
     """Holds the folder of a run open: where it is moved, or whatever takes its place, the files of
     ``held`` are those of this run. Notices that the folder was deleted."""
 
-    def __init__(self, run: RunDir) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._descriptor = os.open(run.path, os.O_RDONLY | os.O_DIRECTORY)
         self._deleted_since: float | None = None
 
     @property
-    def held(self) -> RunDir:
+    def held(self) -> Run:
         """The run by its open folder: what is written there never gets into another run, even one
         that takes its name between a look and the write."""
-        return RunDir(Path(f"/proc/self/fd/{self._descriptor}"))
+        return Run(Path(f"/proc/self/fd/{self._descriptor}"))
 
     def is_gone(self) -> bool:
         """True once the folder is deleted. One that is only away (renamed, unmounted, on a server
@@ -348,7 +352,7 @@ class RunDirGuard:
             if os.fstat(self._descriptor).st_nlink == 0:
                 return True
             # A deletion during a write leaves the folder without a manifest. Two calls must agree.
-            manifest = self.held.manifest
+            manifest = self.held.manifest_file
             is_deleted = not manifest.exists() and manifest not in self.held.path.iterdir()
         except OSError:
             return False

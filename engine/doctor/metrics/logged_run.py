@@ -59,7 +59,7 @@ class Series:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class LoggedRun:
     """One run, or the last training of a log that holds several."""
 
     columns: Columns
@@ -154,7 +154,7 @@ def find_onset(series: Series, bad: Mask, healthy: Mask, need: int = 2) -> int |
     return series.step(int(earlier[-1]) + 1 if earlier.size else index)
 
 
-def cut_share(run: Run) -> Series:
+def cut_share(run: LoggedRun) -> Series:
     """Return the share of responses that were truncated at the length limit.
 
     verl's ratio counts the responses that are as long as the longest of their batch, so it is the
@@ -171,7 +171,7 @@ def cut_share(run: Run) -> Series:
     return Series(share.name, share.steps, np.where(is_cut, share.values, 0.0))
 
 
-def cut_evidence(run: Run) -> list[Evidence]:
+def cut_evidence(run: LoggedRun) -> list[Evidence]:
     """Return evidence if nine of ten responses hit the length limit in every record."""
     share = cut_share(run)
     if not len(share) or (least := float(share.values.min())) < MOSTLY_CUT:
@@ -180,12 +180,12 @@ def cut_evidence(run: Run) -> list[Evidence]:
     return [run.evidence(text, share.step(0))]
 
 
-def learning_rate(run: Run) -> Series:
+def learning_rate(run: LoggedRun) -> Series:
     """Return the learning rate that verl or HF's Trainer logged."""
     return run.first("actor/lr", "train/lr")
 
 
-def prints_small_numbers(run: Run, *names: str) -> bool:
+def prints_small_numbers(run: LoggedRun, *names: str) -> bool:
     """Return whether any value of these metrics (default: all) has more than three decimals.
 
     If not, or without data, a 0 may be a small value that the log rounded: verl's console prints
