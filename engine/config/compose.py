@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,7 @@ def last_step(config: Mapping[str, Any]) -> int | None:
     return None if steps is None else int(steps)
 
 
+@lru_cache(maxsize=8)
 def effective(config: Config, attempt_dir: Path) -> Config:
     """Return ``config`` with its ``consequences``, for example those of ``grubrics.device=cpu``.
 

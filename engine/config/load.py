@@ -89,9 +89,10 @@ class Change:
     origin: Origin
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Config:
-    """Every effective value of a run, by dotted key, with its origin."""
+    """Every effective value of a run, by dotted key, with its origin. Nobody changes what is in it:
+    what is derived from a config is derived once."""
 
     name: str
     path: Path
@@ -237,7 +238,8 @@ def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -
             where = _where(path, origin, key)
             refuse_secret(where, key, value)
             check_key(where, key, value, defaults)
-            for leaf, item in flatten({key: value}):
+            leaves = flatten({key: value}) if isinstance(value, dict) else ((key, value),)
+            for leaf, item in leaves:
                 if index >= over_file:
                     before.setdefault(leaf, merged.get(leaf))
                 _put(merged, origins, leaf, item, origin)
