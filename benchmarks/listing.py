@@ -58,7 +58,7 @@ def make_runs(root: Path, count: int, unfinished: int = UNFINISHED) -> None:
         started = now - 600.0 * number
         run = Run(root / time.strftime("grpo_tiny-%Y%m%d-%H%M%S", time.gmtime(started)))
         run.path.mkdir(parents=True)
-        run.manifest.write_text(text)
+        run.manifest_file.write_text(text)
         state = _going_on(number) if number < min(unfinished, count // 2) else _ended(chance)
         write_state(run, state.evolve(started=started, heartbeat=now, total_steps=60))
         if number == 0:

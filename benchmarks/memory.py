@@ -55,7 +55,8 @@ SETTINGS = (
 def estimated(setting: Setting, shape: ModelShape) -> list[Breakdown]:
     """The phases of the estimate, without what is not torch's."""
     logits = LogitsUse(setting.width, backward=True, entropy=setting.entropy, flash=has_flash())
-    trained = shape.lora_weights(setting.rank) if setting.rank else shape.weights
+    adapters = shape.lora_parts(setting.rank)
+    trained = sum(part.weights for part in adapters) if setting.rank else shape.weights
     training = Training(
         on_gpu=False, gpus=1, gpus_per_node=1, shards=1, stored=setting.width,
         compute=setting.width, rank=setting.rank, adapters=(), trained=trained,

@@ -140,7 +140,7 @@ def run_supervised(argv: Sequence[str], folder: Path, steps: int) -> Supervised:
         "config": {},
         "attempts": [{"number": 1, "argv": list(argv)}],
     }
-    jsonl.write_json(run.manifest, manifest)
+    jsonl.write_json(run.manifest_file, manifest)
     write_state(run, RunState("starting", heartbeat=time.time(), total_steps=steps))
     started = time.monotonic()
     start_supervisor(run)

@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from engine.base import jsonl
+from engine.run.manifest import Setting
 from engine.run.processes import identify
 from engine.run.run import Run
 from engine.run.state import RunState, StateName, write_state
 from engine.run.trust import vouch
-from tests.manifests import change_manifest
 
 GIB = 2**30
 
@@ -102,10 +104,8 @@ class SampleRun:
 
     def configure(self, values: Mapping[str, tuple[Any, str]]) -> None:
         """The run's configuration: of every key its value and where that came from."""
-        entries = {
-            key: {"value": value, "origin": origin} for key, (value, origin) in values.items()
-        }
-        change_manifest(self.run, config=entries)
+        config = {key: Setting(value, origin) for key, (value, origin) in values.items()}
+        self.run.write_manifest(replace(self.run.read_full_manifest(), config=config))
         vouch(self.run)
 
     def say(self, state: StateName, **details: object) -> None:
