@@ -2,7 +2,7 @@
 
     python benchmarks/filters.py
 
-The manifests are those of ``grpo_tiny``, 0.1 MB each, so 1.1 GB go to the temporary folder
+Manifests and configs are those of ``grpo_tiny``, 0.1 MB each, so 1.1 GB go to the temporary folder
 meanwhile. ``first`` reads what the filter asks for, ``again`` finds it in memory.
 """
 

@@ -4,7 +4,7 @@
 
 Cold is the first call ever (no index yet). Warm is a call after every finished run was examined,
 which takes many calls; with running ones the doctor examines those in each call. Output goes to a
-pipe. The manifests are those of ``grpo_tiny``, 0.1 MB each, so 1.1 GB go to the temporary folder
+pipe. Manifests and configs are those of ``grpo_tiny``, 0.1 MB each: 1.1 GB in the temporary folder
 meanwhile; all runs share one log of sixty steps. Beside it, in turns, on the same folder:
 
     TREE                    the same commands of another checkout, such as an earlier commit's
@@ -52,13 +52,13 @@ def make_runs(root: Path, count: int, unfinished: int = UNFINISHED) -> None:
     from engine.launch.launcher import manifest, plan
 
     os.chdir(ROOT)
-    text = json.dumps(manifest(plan(load_config("grpo_tiny"), "template")), indent=2)
+    template = manifest(plan(load_config("grpo_tiny"), "template"))
     chance, now = random.Random(0), time.time()
     for number in range(count):
         started = now - 600.0 * number
         run = Run(root / time.strftime("grpo_tiny-%Y%m%d-%H%M%S", time.gmtime(started)))
         run.path.mkdir(parents=True)
-        run.manifest_file.write_text(text)
+        run.write_manifest(template)
         state = _going_on(number) if number < min(unfinished, count // 2) else _ended(chance)
         write_state(run, state.evolve(started=started, heartbeat=now, total_steps=60))
         if number == 0:
