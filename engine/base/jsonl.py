@@ -71,15 +71,20 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
     OSError for anything but a regular file.
     """
+    return (record for line in raw_lines(path) if (record := parse_line(line)) is not None)
+
+
+def raw_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file without the holes in it; none for a missing file.
+
+    OSError for anything but a regular file.
+    """
     try:
         handle = files.open_regular(path)
     except FileNotFoundError:
         return
     with handle:
-        for _, line in numbered_lines(handle.fileno()):
-            record = parse_line(line)
-            if record is not None:
-                yield record
+        yield from (line for _, line in numbered_lines(handle.fileno()))
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:

@@ -184,7 +184,7 @@ def _masker(env: Mapping[str, str], also: Iterable[str] = ()) -> _Masker:
 def _secrets_in(name: str, value: str) -> tuple[str, ...]:
     """The secrets in one variable: by its name, and logins in URLs.
 
-    A flag, a number, a path, or a short word that other texts may contain is none.
+    Flags, numbers, paths, and short words that other texts may contain do not count.
     """
     value = value.strip()
     if "://" in value:

@@ -123,7 +123,7 @@ class Shape:
         return replace(self, hints=tuple(hint for hint in self.hints if hint in lowered))
 
     def apply(self, text: str, lowered: str) -> str:
-        """The text without secrets of this kind: the same object if there is none."""
+        """Return the text with the secrets of this kind masked; the same object if it has none."""
         for hint in self.hints:
             if hint in lowered:
                 break

@@ -15,7 +15,6 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from engine.base import files, jsonl
-from engine.base.holes import numbered_lines
 
 S = TypeVar("S", bound=Struct)
 
@@ -65,14 +64,8 @@ def read_lines(path: Path, kind: type[S]) -> Iterator[S]:
 
     OSError for anything but a regular file.
     """
-    try:
-        handle = files.open_regular(path)
-    except FileNotFoundError:
-        return
-    with handle:
-        for _, line in numbered_lines(handle.fileno()):
-            if (record := decode_record(line, kind)) is not None:
-                yield record
+    lines = jsonl.raw_lines(path)
+    return (record for line in lines if (record := decode_record(line, kind)) is not None)
 
 
 def decode_record(text: bytes, kind: type[S]) -> S | None:

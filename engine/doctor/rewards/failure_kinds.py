@@ -51,13 +51,13 @@ class _FailureKinds(FindingKinds):
     @cached_property
     def _finding_kinds(self) -> dict[str, FindingKind]:
         kinds = dict(super()._finding_kinds)
-        told = kinds.pop("retries")
+        retries = kinds.pop("retries")
         retried = {
             f"retries_{name}": replace(
-                told,
+                retries,
                 id=f"{kind.category}.retries",
-                cause=f"{kind.cause} {told.cause}",
-                shape=told.shape.format(kind=name),
+                cause=f"{kind.cause} {retries.cause}",
+                shape=retries.shape.format(kind=name),
                 fixes=kind.fixes,
             )
             for name, kind in kinds.items()
