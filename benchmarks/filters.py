@@ -16,9 +16,10 @@ from pathlib import Path
 from listing import make_runs
 
 from engine.base import jsonl
+from engine.run.columns import RunRow
 from engine.run.history.run_filter import RunFiles, RunFilter
 from engine.run.index import Index
-from engine.run.registry import Row, list_runs
+from engine.run.registry import list_runs
 from engine.run.run import Run
 
 COUNT = 10_000
@@ -55,7 +56,7 @@ def main() -> int:
         folder = Path(name)
         make_runs(folder / "runs", COUNT)
         log_steps(folder)
-        index = Index(folder / "runs", Row, folder / "index.sqlite")
+        index = Index(folder / "runs", RunRow, folder / "index.sqlite")
         list_runs(folder / "runs", index)
         started = time.monotonic()
         runs = list_runs(folder / "runs", index)

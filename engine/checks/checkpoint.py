@@ -42,7 +42,7 @@ from engine.run.checkpoints.ownership import (
     read_stamp,
 )
 from engine.run.checkpoints.step_folders import WantedFiles, complete_steps, written_steps
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.kinds import KINDS, SFT
 from engine.run.registry import list_runs
 from engine.run.run import Run
@@ -168,25 +168,25 @@ def _training_command(folder: Path, config: Config) -> str | None:
 def _overwritten_models(subject: Subject) -> Iterator[Check]:
     """A run whose model is overwritten would be resumed with a different model."""
     folder = Path(checkpoint_dir(subject.config)).absolute()
-    for info in _other_runs(subject.runs, subject.ahead):
-        manifest = Run(subject.runs / info.id).read_full_manifest()
+    for row in _other_runs(subject.runs, subject.ahead):
+        manifest = Run(subject.runs / row.id).read_full_manifest()
         names = map(manifest.value, _MODEL_KEYS)
         name = jsonl.location(next(filter(None, names), None))
         if name is None:
             continue
         model = Path(manifest.working_folder, Path(name).expanduser()).absolute()
         if model.is_relative_to(folder):
-            message = f"{model}, which this run would overwrite, is the model of run '{info.id}'"
-            yield warn(ID, f"{message} ({info.state.word})", _another_folder(subject.config))
+            message = f"{model}, which this run would overwrite, is the model of run '{row.id}'"
+            yield warn(ID, f"{message} ({row.state.word})", _another_folder(subject.config))
 
 
-def _other_runs(root: Path, ahead: Collection[str]) -> list[RunInfo]:
+def _other_runs(root: Path, ahead: Collection[str]) -> list[RunRow]:
     """The active runs that will not have ended when this one starts.
 
     Runs of users who are not trusted do not count: anybody can write that a run is active.
     """
-    active = [info for info in list_runs(root) if not info.state.has_ended and info.id not in ahead]
-    return [info for info in active if is_neighbor(f"{root}/{info.id}")]
+    active = [row for row in list_runs(root) if not row.state.has_ended and row.id not in ahead]
+    return [row for row in active if is_neighbor(f"{root}/{row.id}")]
 
 
 def _find_writer(subject: Subject, model: Path) -> str | None:
@@ -231,10 +231,10 @@ def folder_objection(config: Config, runs: Path, ahead: Collection[str] = ()) ->
     ``ahead``: the runs that will have ended when it starts.
     """
     folder = Path(checkpoint_dir(config)).expanduser()
-    for info in _other_runs(runs, ahead):
-        run = Run(runs / info.id)
-        if info.state.state != "queued" and _checkpoint_folder(run) == folder.absolute():
-            return f"{folder} is being written by run '{info.id}'"
+    for row in _other_runs(runs, ahead):
+        run = Run(runs / row.id)
+        if row.state.state != "queued" and _checkpoint_folder(run) == folder.absolute():
+            return f"{folder} is being written by run '{row.id}'"
     stamp = read_stamp(folder)
     if stamp is None:
         return None

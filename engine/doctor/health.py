@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct
 
 from engine.base.typed import Integer, Line, to_json
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.finding import Finding, Severity
 from engine.run.index import Index, index_path, stamp
 from engine.run.run import Run
@@ -132,55 +132,55 @@ class HealthBook:
         self._rules = _rules_stamp()
         self._rows: dict[str, tuple[str, _Row]] | None = None
 
-    def of(self, info: RunInfo) -> Health | None:
+    def of(self, row: RunRow) -> Health | None:
         """Return the cached health of a run; None for one that has not finished."""
-        if info.state.state != "finished":
+        if row.state.state != "finished":
             return None
         if self._rows is None:
             self._rows = self._index.read()
-        cached, row = self._rows.get(info.id, ("", _Row(None)))
-        return _health(row) if cached and cached == self._stamp(info) else UNKNOWN
+        cached, kept = self._rows.get(row.id, ("", _Row(None)))
+        return _health(kept) if cached and cached == self._stamp(row) else UNKNOWN
 
-    def examine(self, info: RunInfo, stopped: Stopped = lambda: False) -> Health | None:
+    def examine(self, row: RunRow, stopped: Stopped = lambda: False) -> Health | None:
         """Return the cached health, else the doctor's result, which is then cached."""
-        if info.state.state == "running":  # Its files change: no entry is valid.
-            return health_of(Run(self._root / info.id), info.state, stopped)
-        cached = self.of(info)
+        if row.state.state == "running":  # Its files change: no entry is valid.
+            return health_of(Run(self._root / row.id), row.state, stopped)
+        cached = self.of(row)
         if cached is None or cached.is_known:
             return cached
         # Taken before reading: a change in between is noticed next time.
-        before = self._stamp(info)
-        health = health_of(Run(self._root / info.id), info.state, stopped)
+        before = self._stamp(row)
+        health = health_of(Run(self._root / row.id), row.state, stopped)
         if health is not None and health.is_known:
             entry = (before, _Row(_brief(health.finding)))
-            self._rows = {**(self._rows or {}), info.id: entry}
-            self._index.update({info.id: entry}, gone=set())
+            self._rows = {**(self._rows or {}), row.id: entry}
+            self._index.update({row.id: entry}, gone=set())
         return health
 
-    def examine_all(self, runs: Iterable[RunInfo], budget_s: float) -> Mapping[str, Health | None]:
+    def examine_all(self, runs: Iterable[RunRow], budget_s: float) -> Mapping[str, Health | None]:
         """Return the health by run ID. Unexamined runs are examined, running ones first, until
         ``budget_s`` seconds of CPU time are spent; the others stay unknown. CPU time, so that a
         busy machine examines as many runs as an idle one."""
-        infos = list(runs)
-        health_by_id = {info.id: self.of(info) for info in infos}
-        running = [info for info in infos if info.state.state == "running"]
-        unknown = [*running, *(info for info in infos if health_by_id[info.id] is UNKNOWN)]
+        rows = list(runs)
+        health_by_id = {row.id: self.of(row) for row in rows}
+        running = [row for row in rows if row.state.state == "running"]
+        unknown = [*running, *(row for row in rows if health_by_id[row.id] is UNKNOWN)]
         if not unknown or budget_s <= 0:
             return health_by_id
         import engine.doctor.live  # noqa: F401 - loading the rules does not count
 
         spent = time.process_time
         deadline = spent() + budget_s
-        for info in unknown:
+        for row in unknown:
             if spent() >= deadline:
                 break
             # One log may be very long: stop at twice the budget.
-            health_by_id[info.id] = self.examine(info, lambda: spent() > deadline + budget_s)
+            health_by_id[row.id] = self.examine(row, lambda: spent() > deadline + budget_s)
         return health_by_id
 
-    def _stamp(self, info: RunInfo) -> str:
+    def _stamp(self, row: RunRow) -> str:
         # Strings: path objects for ten thousand runs would take most of the time.
-        folder, state = f"{self._folder}/{info.id}", info.state
+        folder, state = f"{self._folder}/{row.id}", row.state
         log = _stamp(f"{folder}/train_log.jsonl")
         console = _stamp(f"{folder}/attempt_{max(1, state.attempt)}/console.log")
         return f"{self._rules} {state.ended} {log} {console}"

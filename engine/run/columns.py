@@ -1,7 +1,7 @@
 """What is listed about a run: each column once, for the screen, ``runs``, its JSON and filters.
 
 To add a column, add one entry to ``COLUMNS``. A value that the index of ended runs lacks also needs
-a place in ``registry._row``; tests say so.
+a field of ``RunRow``, which ``registry.read_row`` fills; tests say so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from msgspec import Struct
 from engine.base.errors import unknown_name
 from engine.base.quantities import MISSING, format_age, format_duration, format_time
 from engine.base.query import Field
-from engine.run.notes import Notes
+from engine.base.typed import Line, Moment, Number
+from engine.run.notes import NO_NOTES, Notes
 from engine.run.state import EXTERNAL, STOPPED, RunState, StateName
 
 _ALIKE = 0.75
@@ -27,29 +28,35 @@ _DISPENSABLE = 6
 _STATES = (*(name for name in get_args(StateName) if name != EXTERNAL), STOPPED, EXTERNAL)
 
 
-class RunInfo(Struct, frozen=True):
-    """One row of the list of runs."""
+class RunRow(Struct, frozen=True, omit_defaults=True):
+    """One row of the list of runs, as the index holds it: its texts are safe to show, also if the
+    index was edited."""
 
-    id: str
+    id: Line
     state: RunState
-    config: str
-    kind: str
-    started: float | None
-    """When its first attempt started; a run that never started: when it was launched."""
-    notes: Notes = Notes()
-    reward: float | None = None
-    """Mean reward of the last step."""
-    curve: str = ""
-    """The mean rewards of the last steps as a line of blocks."""
-    train_loss: float | None = None
-    """Loss of the last step of a run without rewards, such as SFT."""
-    loss_curve: str = ""
-    validation: float | None = None
-    """Reward of the last validation."""
-    changed: tuple[str, ...] = ()
+    config: Line = "?"
+    kind: Line = "?"
+    created: Moment | None = None
+    """When it was launched."""
+    changed: tuple[Line, ...] = ()
     """The overrides that differ from the config file, as ``lr=3e-05``."""
+    reward: Number | None = None
+    """Mean reward of the last step."""
+    curve: Line = ""
+    """The mean rewards of the last steps as a line of blocks."""
+    train_loss: Number | None = None
+    """Loss of the last step of a run without rewards, such as SFT."""
+    loss_curve: Line = ""
+    validation: Number | None = None
+    """Reward of the last validation."""
+    notes: Notes = NO_NOTES
     health: str = ""
     """``healthy``, or what the doctor found; empty where it was not asked or has no answer."""
+
+    @property
+    def started(self) -> float | None:
+        """When its first attempt started; a run that never started: when it was launched."""
+        return self.state.first_start or self.created
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,14 +78,14 @@ class Cell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column(Field[RunInfo]):
+class Column(Field[RunRow]):
     """Something known about every run: a field of filters, and its place in JSON and lists."""
 
     key: str | None
     """Its key in ``runs --json`` and ``show --json``, and a name in filters; None: it has none."""
-    to_json: Callable[[RunInfo], Any] | None = None
+    to_json: Callable[[RunRow], Any] | None = None
     """The JSON value where it is not ``value``."""
-    format: Callable[[RunInfo], str] | None = None
+    format: Callable[[RunRow], str] | None = None
     """Its text where that does not follow from ``kind``."""
     cell: Cell | None = None
     """Its cell between the id of a run and its tags; None: lists show it only when it is chosen."""
@@ -92,7 +99,7 @@ class Column(Field[RunInfo]):
     def head(self) -> str:
         return (self.cell and self.cell.head) or self.name
 
-    def text(self, run: RunInfo) -> str:
+    def text(self, run: RunRow) -> str:
         if self.format is not None:
             return self.format(run)
         value = self.value(run)
@@ -106,7 +113,7 @@ class Column(Field[RunInfo]):
             return " ".join(value)
         return MISSING if value is None else f"{value:g}"
 
-    def is_known(self, run: RunInfo) -> bool:
+    def is_known(self, run: RunRow) -> bool:
         """Whether the run has a value."""
         return self.value(run) not in (None, ())
 
@@ -128,7 +135,7 @@ def find_columns(
     return chosen
 
 
-def listed_columns(runs: Sequence[RunInfo]) -> list[Column]:
+def listed_columns(runs: Sequence[RunRow]) -> list[Column]:
     """The columns that have a cell and of which some run has a value; the first rank always."""
     return [
         column
@@ -164,14 +171,14 @@ def rank_of(column: Column) -> int:
     return column.cell.rank if column.cell else 2
 
 
-def sort_runs(runs: Iterable[RunInfo], order: str) -> list[RunInfo]:
+def sort_runs(runs: Iterable[RunRow], order: str) -> list[RunRow]:
     """Sort by a column: the highest number, the newest run and the longest time first, texts from A
     to Z; ``-`` before the name reverses that. Runs without a value come last in both orders.
 
     UsageError for an unknown column.
     """
     (column,) = find_columns([order.removeprefix("-")])
-    known, unknown = list[RunInfo](), list[RunInfo]()
+    known, unknown = list[RunRow](), list[RunRow]()
     for run in runs:
         (known if column.is_known(run) else unknown).append(run)
     is_reversed = (column.kind != "text") is not order.startswith("-")
@@ -185,7 +192,7 @@ def is_ascending(order: str) -> bool:
     return (column.kind in ("text", "age")) is not order.startswith("-")
 
 
-def runs_to_json(runs: Iterable[RunInfo]) -> list[dict[str, Any]]:
+def runs_to_json(runs: Iterable[RunRow]) -> list[dict[str, Any]]:
     readers = [(column.key, column.to_json or column.value) for column in COLUMNS if column.key]
     return [{key: read(run) for key, read in readers} for run in runs]
 
@@ -213,7 +220,7 @@ def _score(value: float | None) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.4g}"
 
 
-def _duration(run: RunInfo) -> float | None:
+def _duration(run: RunRow) -> float | None:
     """Seconds that all attempts took, up to now for an active run."""
     unknown = run.state.ended is None and run.state.state in ("finished", "failed")
     return None if unknown else run.state.elapsed(time.time())

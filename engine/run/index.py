@@ -22,7 +22,7 @@ from engine.base import files, typed
 R = TypeVar("R", bound=Struct)
 
 # Part of the file name: programs of different versions do not share a file.
-_VERSION = 9
+_VERSION = 10
 _BROKEN = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _SCHEMA = """
 create table if not exists run (

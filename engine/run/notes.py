@@ -46,6 +46,9 @@ def check_tag(tag: str) -> str:
     return tag
 
 
+NO_NOTES = Notes()
+
+
 def read_notes(run: Run) -> Notes:
     """The notes of a run; empty if there are none."""
     notes = typed.read_record(run.notes_file, Notes) or Notes()

@@ -5,19 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from engine.base import jsonl
 from engine.base.text import sparkline
-from engine.base.typed import Line, Moment, Number
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.figures import read_figures
 from engine.run.index import Index
 from engine.run.index import stamp as stamp_of
-from engine.run.notes import Notes, read_notes
+from engine.run.notes import NO_NOTES, read_notes
 from engine.run.run import Run, exists, folder_names
 from engine.run.state import (
     RunState,
@@ -30,44 +27,27 @@ from engine.run.trust import is_neighbor
 
 _LONGEST, _LONGEST_CHANGE, _MOST_CHANGES = 200, 2000, 100
 """Characters of a name and of an override in the list, and how many overrides."""
-_NO_NOTES = Notes()
 
 
-class Row(Struct, frozen=True, omit_defaults=True):
-    """What the list needs of a run that may have changed since: safe to show, also if the index was
-    edited. ``state`` is None where it could not be read."""
-
-    recipe: Line = ""
-    kind: Line = ""
-    created: Moment | None = None
-    changed: tuple[Line, ...] = ()
-    """The overrides."""
-    reward: Number | None = None
-    curve: Line = ""
-    train_loss: Number | None = None
-    loss_curve: Line = ""
-    validation: Number | None = None
-    notes: Notes = _NO_NOTES
-    state: RunState | None = None
-
-
-def list_runs(root: Path, index: Index[Row] | None = None) -> list[RunInfo]:
+def list_runs(root: Path, index: Index[RunRow] | None = None) -> list[RunRow]:
     """Every run below ``root``; the one that started or was resumed last comes first.
 
     Unchanged runs come from the index.
     """
-    index = index or Index(root, Row)
-    cache, changed, runs = index.read(), {}, []
+    index = index or Index(root, RunRow)
+    cache, changed, rows = index.read(), {}, []
     for name, stamp in _stamps(root):
         cached = cache.pop(name, None)
-        if cached is None or cached[0] != stamp:
+        if cached is None or cached[0] != stamp or cached[1].id != name:
             # The stamp is older than the row: a change in between is noticed next time.
-            cached = (stamp, _row(Run(root / name)))
-            if cached[1].state is not None:  # What cannot be read now may be readable later.
+            run = Run(root / name)
+            state = recorded_state(run)
+            cached = (stamp, read_row(run, unreadable(run) if state is None else _brief(state)))
+            if state is not None:  # What cannot be read now may be readable later.
                 changed[name] = cached
-        runs.append(_info(root, name, cached[1]))
+        rows.append(_observed(root, cached[1]))
     index.update(changed, gone=set(cache))
-    return sorted(runs, key=lambda info: info.state.started or info.started or 0.0, reverse=True)
+    return sorted(rows, key=lambda row: row.state.started or row.started or 0.0, reverse=True)
 
 
 def _stamps(root: Path) -> Iterator[tuple[str, str]]:
@@ -93,56 +73,42 @@ def _notes_stamp(file: str) -> str:
         return ""
 
 
-def _row(run: Run) -> Row:
-    """The row of the index: only what the list needs."""
-    manifest, state = run.read_manifest(), recorded_state(run)
+def read_row(run: Run, state: RunState) -> RunRow:
+    """The row of a run in this state."""
+    manifest, figures = run.read_manifest(), read_figures(run.train_log)
     changed = (jsonl.line(text) or "" for text in manifest.format_changes()[:_MOST_CHANGES])
-    if state is not None and state.has_ended:
-        state = replace(state, trainer=None, supervisor=None, heartbeat=None, beat=None, host=None)
-    return Row(
-        recipe=(manifest.recipe or "")[:_LONGEST],
-        kind=(manifest.listed_kind or "")[:_LONGEST],
+    return RunRow(
+        id=run.id,
+        state=state,
+        config=(manifest.recipe or "?")[:_LONGEST],
+        kind=(manifest.listed_kind or "?")[:_LONGEST],
         created=manifest.created,
         changed=tuple(text[:_LONGEST_CHANGE] for text in changed),
-        **_figures(run),
-        notes=read_notes(run) if exists(str(run.notes_file)) else _NO_NOTES,
-        state=state,
+        reward=figures.rewards[-1] if figures.rewards else None,
+        curve=sparkline(figures.rewards),
+        train_loss=figures.losses[-1] if figures.losses else None,
+        loss_curve=sparkline(figures.losses),
+        validation=figures.validation,
+        notes=read_notes(run) if exists(str(run.notes_file)) else NO_NOTES,
     )
 
 
-def _figures(run: Run) -> dict[str, Any]:
-    """The fields of a row that are figures."""
-    figures = read_figures(run.train_log)
-    fields: dict[str, Any] = {"validation": figures.validation}
-    if figures.rewards:
-        fields |= {"reward": figures.rewards[-1], "curve": sparkline(figures.rewards)}
-    if figures.losses:
-        fields |= {"train_loss": figures.losses[-1], "loss_curve": sparkline(figures.losses)}
-    return fields
+def _brief(state: RunState) -> RunState:
+    """The state without what only says whether a run is still active, if it has ended."""
+    if not state.has_ended:
+        return state
+    return replace(state, trainer=None, supervisor=None, heartbeat=None, beat=None, host=None)
 
 
-def _info(root: Path, name: str, row: Row) -> RunInfo:
-    """The run as it is now."""
-    state = unreadable(Run(root / name)) if row.state is None else row.state
-    if not state.has_ended:  # Path objects for all ended runs would take long.
-        run = Run(root / name)
-        state = observe(state, run)
-        if state.state == "lost":
-            state = observed_state(run)  # It may have ended since its file was read.
-    return RunInfo(
-        id=name,
-        state=state,
-        config=row.recipe or "?",
-        kind=row.kind or "?",
-        started=state.first_start or row.created,
-        notes=row.notes,
-        reward=row.reward,
-        curve=row.curve,
-        train_loss=row.train_loss,
-        loss_curve=row.loss_curve,
-        validation=row.validation,
-        changed=row.changed,
-    )
+def _observed(root: Path, row: RunRow) -> RunRow:
+    """The row of the run as it is now."""
+    if row.state.has_ended:  # Path objects for all ended runs would take long.
+        return row
+    run = Run(root / row.id)
+    state = observe(row.state, run)
+    if state.state == "lost":
+        state = observed_state(run)  # It may have ended since its file was read.
+    return replace(row, state=state)
 
 
 class ActiveRuns:

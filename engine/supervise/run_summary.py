@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from engine.base import jsonl
 from engine.base.typed import to_json
 from engine.run.checkpoints.disposal import bytes_of
 from engine.run.checkpoints.find import check_checkpoint, list_checkpoints
-from engine.run.columns import RunInfo, runs_to_json
-from engine.run.figures import read_figures
-from engine.run.notes import read_notes
+from engine.run.columns import runs_to_json
 from engine.run.processes import members
+from engine.run.registry import read_row
 from engine.run.run import Run
 from engine.run.state import describe, observed_state
 from engine.run.trust import exposures
@@ -28,20 +29,8 @@ def read_summary(run: Run) -> dict[str, Any]:
     """
     manifest = run.read_manifest()
     state = observed_state(run)
-    figures = read_figures(run.train_log)
-    info = RunInfo(
-        id=run.id,
-        state=state,
-        config=manifest.recipe or "?",
-        kind=manifest.kind or "?",
-        started=state.first_start,
-        notes=read_notes(run),
-        reward=figures.rewards[-1] if figures.rewards else None,
-        train_loss=figures.losses[-1] if figures.losses else None,
-        validation=figures.validation,
-        changed=tuple(manifest.format_changes()),
-    )
-    [listed] = runs_to_json([info])
+    # Without ``created``: a run that has not started has no start.
+    [listed] = runs_to_json([replace(read_row(run, state), created=None)])
     job = read_job(run.attempt(state.attempt).path)
     exposed, of_program = exposures(run), find_host(run, manifest).program()
     cwd = manifest.working_folder

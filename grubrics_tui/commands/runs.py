@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from engine.base.errors import UsageError
 from engine.run import columns
-from engine.run.columns import Column, RunInfo
+from engine.run.columns import Column, RunRow
 from engine.run.run import archive_root, runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, option, options, print_json, say
 from grubrics_tui.commands.shared.output import cut_lines, terminal_width
@@ -98,7 +98,7 @@ def _print_runs(
 
     book = HealthBook(root)
 
-    def with_health(infos: Sequence[RunInfo]) -> list[RunInfo]:
+    def with_health(infos: Sequence[RunRow]) -> list[RunRow]:
         health.update(book.examine_all(infos, deadline - time.process_time()))
         return [replace(info, health=format_health(health[info.id])) for info in infos]
 
@@ -157,7 +157,7 @@ _WHY = 24
 
 
 def format_runs(
-    runs: Sequence[RunInfo], chosen: Sequence[Column] | None = None, *, width: int | None = None
+    runs: Sequence[RunRow], chosen: Sequence[Column] | None = None, *, width: int | None = None
 ) -> Iterator[str]:
     """Yield a line of heads and one of each run; without a ``width``, no value is cut.
 
@@ -172,7 +172,7 @@ def format_runs(
     return (_GAP.join(cells).rstrip() for cells in zip(*table, strict=True))
 
 
-def _usual_table(runs: Sequence[RunInfo], width: int | None) -> list[list[str]]:
+def _usual_table(runs: Sequence[RunRow], width: int | None) -> list[list[str]]:
     first = columns.find_columns(["id", "state"])
     cells = {c: _width(c, runs, whole=width is None) for c in columns.listed_columns(runs)}
     reasons = ["why", *map(_why, runs)]
@@ -186,20 +186,20 @@ def _usual_table(runs: Sequence[RunInfo], width: int | None) -> list[list[str]]:
     return [ids, states, *(_column(column, runs, size) for column, size in cells.items()), reasons]
 
 
-def _width(column: Column, runs: Iterable[RunInfo], *, whole: bool) -> int:
+def _width(column: Column, runs: Iterable[RunRow], *, whole: bool) -> int:
     cell = column.cell
     longest = max(map(len, [column.head, *map(column.text, runs)]))
     width = (cell and cell.width) or min(cell.most if cell else _LONGEST_TEXT, longest)
     return max(width, longest) if whole else width
 
 
-def _column(column: Column, runs: Iterable[RunInfo], width: int) -> list[str]:
+def _column(column: Column, runs: Iterable[RunRow], width: int) -> list[str]:
     """The head and the texts of a column, all of one width."""
     right = bool(column.cell and column.cell.right)
     return [fit_cell(text, width, right) for text in [column.head, *map(column.text, runs)]]
 
 
-def _why(run: RunInfo) -> str:
+def _why(run: RunRow) -> str:
     """``unhealthy: KL explodes since step 12  #night``."""
     health = run.health if run.health.startswith(("unhealthy", "not")) else ""
     reason = run.state.reason or run.state.waiting_for or ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.registry import list_runs
 from engine.run.run import Run
 from engine.supervise.queue import QueueLog
@@ -23,18 +23,18 @@ class News:
     runs that ended last. ``last`` is the run that ended last; ``remaining`` maps IDs of active runs
     to the seconds until their last step."""
 
-    active: Sequence[RunInfo] = ()
-    ended: Sequence[RunInfo] = ()
-    queued: Sequence[RunInfo] = ()
-    earlier: Sequence[RunInfo] = ()
+    active: Sequence[RunRow] = ()
+    ended: Sequence[RunRow] = ()
+    queued: Sequence[RunRow] = ()
+    earlier: Sequence[RunRow] = ()
     """The runs that ended last before ``since``."""
-    last: RunInfo | None = None
+    last: RunRow | None = None
     total: int = 0
     since: float | None = None
     remaining: Mapping[str, float] = field(default_factory=dict)
 
     @property
-    def shown(self) -> Sequence[RunInfo]:
+    def shown(self) -> Sequence[RunRow]:
         """The runs from top to bottom; where nothing happened, the last one."""
         runs = [*self.active, *self.ended, *self.queued]
         last = [self.last] if self.last is not None and not runs else []
@@ -61,12 +61,12 @@ def read_news(root: Path, since: float | None) -> News:
     )
 
 
-def _end(run: RunInfo) -> float:
+def _end(run: RunRow) -> float:
     """When it ended; a lost run ended unseen, after its last heartbeat."""
     return run.state.ended or run.state.heartbeat or run.started or 0.0
 
 
-def _in_order(root: Path, queued: Sequence[RunInfo]) -> list[RunInfo]:
+def _in_order(root: Path, queued: Sequence[RunRow]) -> list[RunRow]:
     """The queued runs by their place in the queue."""
     if not queued:
         return []
@@ -76,7 +76,7 @@ def _in_order(root: Path, queued: Sequence[RunInfo]) -> list[RunInfo]:
     return [by_id[run] for run in log.in_order(by_id)]
 
 
-def _remaining(root: Path, run: RunInfo) -> float | None:
+def _remaining(root: Path, run: RunRow) -> float | None:
     """Seconds to the last step at the pace of the last steps; None for a run that makes none."""
     state = run.state
     if state.state != "running" or state.step is None or state.total_steps is None:

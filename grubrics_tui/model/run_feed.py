@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from engine.doctor.health import HealthBook, format_health
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.history.run_filter import RunFiles, RunFilter
 from engine.run.registry import list_runs
 from grubrics_tui.model.poller import Pace, Poller
@@ -27,7 +27,7 @@ class Listing:
     ``remark`` says why no run may have passed; ``error`` why the folder cannot be read.
     """
 
-    runs: Sequence[RunInfo]
+    runs: Sequence[RunRow]
     total: int
     searched: int
     filter: str = ""
@@ -60,7 +60,7 @@ class RunFeed:
 
     def listings(self) -> Iterator[Listing]:
         """Yield the list now and whenever it looks different, until the feed is closed."""
-        runs: Sequence[RunInfo] = ()
+        runs: Sequence[RunRow] = ()
         error: str | None = None
         shown, due, pace = None, 0.0, Pace(_POLL_S, _POLL_SHARE)
         for text, run_filter in self._poller.rounds():
@@ -81,13 +81,13 @@ class RunFeed:
             self._poller.next_in(max(0.0, due - time.monotonic()))
 
     def _filtered(
-        self, runs: Sequence[RunInfo], text: str, run_filter: RunFilter | None
+        self, runs: Sequence[RunRow], text: str, run_filter: RunFilter | None
     ) -> Iterator[Listing]:
         """Yield parts while it takes long; give up when another filter is set."""
         if run_filter is None:
             yield Listing(runs, len(runs), len(runs), text)
             return
-        passed: list[RunInfo] = []
+        passed: list[RunRow] = []
         yielded, now = time.monotonic(), time.time()
         for searched, run in enumerate(runs):
             if self._poller.is_stale():

@@ -10,7 +10,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from engine.base.quantities import format_duration, format_time
-from engine.run.columns import RunInfo, format_step
+from engine.run.columns import RunRow, format_step
 from engine.run.kinds import ADOPTED
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import clipped
@@ -88,7 +88,7 @@ _LONGEST_NOTE = 120
 _LONGEST_CHANGES = 150
 
 
-def run_facts(info: RunInfo, health: Health | None = None) -> list[Fact]:
+def run_facts(info: RunRow, health: Health | None = None) -> list[Fact]:
     """ID, step, times, overrides, and why the run waits; the state is last, because its reason may
     be long."""
     state = info.state
@@ -120,7 +120,7 @@ def _notes(notes: Notes) -> Content:
     return Content.styled(tags, "$accent") + Content(clipped(text, _LONGEST_NOTE))
 
 
-def _times(info: RunInfo) -> str:
+def _times(info: RunRow) -> str:
     state = info.state
     attempt = f"attempt {state.attempt}, " if state.attempt > 1 else ""
     if state.first_start is None:

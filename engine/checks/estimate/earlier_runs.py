@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.config.frozen import training_fingerprint
 from engine.config.load import Config
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.history import metrics
 from engine.run.history.train_log import Step, history, read_steps
 from engine.run.host.environment import gpus
@@ -81,11 +81,11 @@ def step_times(config: Config, runs: Path) -> StepTimes | None:
     implied = _BY_DEVICE.get(str(config.get("grubrics.device")), ())
     size = tuple(key for key in _SIZE[config.kind] if key not in implied)
     similar: StepTimes | None = None
-    for info, manifest in _earlier(config, runs):
+    for row, manifest in _earlier(config, runs):
         same = manifest.fingerprint == fingerprint
         if not (same or _agree(config, manifest, size)) or _cards(manifest) != cards:
             continue
-        found = _times(info, Run(runs / info.id), same)
+        found = _times(row, Run(runs / row.id), same)
         if found is not None and same:
             return found
         similar = similar or found
@@ -96,21 +96,21 @@ def judge_times(config: Config, runs: Path) -> JudgeTimes | None:
     """From the newest run of the same config, else from the newest that asked the same judge."""
     fingerprint = training_fingerprint(config)
     similar: JudgeTimes | None = None
-    for info, manifest in _earlier(config, runs):
+    for row, manifest in _earlier(config, runs):
         same = manifest.fingerprint == fingerprint
         if not _agree(config, manifest, _JUDGE) or (similar is not None and not same):
             continue
-        found = _judge(info.id, list(read_steps(Run(runs / info.id).train_log)))
+        found = _judge(row.id, list(read_steps(Run(runs / row.id).train_log)))
         if found is not None and same:
             return found
         similar = similar or found
     return similar
 
 
-def _earlier(config: Config, runs: Path) -> Iterator[tuple[RunInfo, FullManifest]]:
-    alike = (info for info in list_runs(runs) if info.kind == config.kind.name)
-    for info in islice(alike, _LOOKED_AT):
-        yield info, Run(runs / info.id).read_full_manifest()
+def _earlier(config: Config, runs: Path) -> Iterator[tuple[RunRow, FullManifest]]:
+    alike = (row for row in list_runs(runs) if row.kind == config.kind.name)
+    for row in islice(alike, _LOOKED_AT):
+        yield row, Run(runs / row.id).read_full_manifest()
 
 
 def _agree(config: Config, manifest: FullManifest, keys: tuple[str, ...]) -> bool:
@@ -122,17 +122,17 @@ def _cards(manifest: Manifest) -> list[str]:
     return [str(gpu.get("name")) for gpu in found if isinstance(gpu, dict)]
 
 
-def _times(info: RunInfo, run: Run, same: bool) -> StepTimes | None:
+def _times(row: RunRow, run: Run, same: bool) -> StepTimes | None:
     steps = history(read_steps(run.train_log))
     known = [(step, value) for step in steps if (value := step.metrics.get(metrics.STEP_TIME))]
     known = known or _between_lines(steps)
     if len(known) < _FEWEST_STEPS:
         return None
     (opening, first), later = known[0], [value for _, value in known[1:]]
-    begun = info.started
+    begun = row.started
     start = opening.time - begun - first if begun and opening.step == 1 else None
     return StepTimes(
-        run=info.id,
+        run=row.id,
         same_config=same,
         steps=len(known),
         start=None if start is None or start < 0 else start,

@@ -26,7 +26,7 @@ from engine.base.query import (
 )
 from engine.base.text import format_config_value
 from engine.run import columns
-from engine.run.columns import Column, RunInfo
+from engine.run.columns import Column, RunRow
 from engine.run.history import metrics
 from engine.run.history.train_log import newest_names, newest_value
 from engine.run.index import stamp
@@ -54,13 +54,13 @@ class RunFiles:
         self.other_names: set[str] = set()
         """Keys and metrics of the runs that lack the tested one."""
 
-    def answer(self, run: RunInfo, test: Condition) -> bool:
+    def answer(self, run: RunRow, test: Condition) -> bool:
         values = self.values(run, test.name)
         if _config_key(test.name) is not None:
             return any(compare_any(test, value) for value in values)
         return compare_number(test, values[0] if values else None)
 
-    def values(self, run: RunInfo, name: str) -> tuple[Any, ...]:
+    def values(self, run: RunRow, name: str) -> tuple[Any, ...]:
         """Those of a config key, of all keys that end so, or the last one of a metric."""
         self.asked.add(name)
         key = _config_key(name)
@@ -91,7 +91,7 @@ class RunFiles:
         hint = f"; did you mean '{close}'?" if close else ""
         return (f"config key '{key}'" if key else f"value of '{name}'") + hint
 
-    def _cached(self, run: RunInfo, field: str, file: str, name: str) -> Any:
+    def _cached(self, run: RunRow, field: str, file: str, name: str) -> Any:
         try:
             current = stamp(f"{self._root}/{run.id}/{file}")
         except OSError:
@@ -104,7 +104,7 @@ class RunFiles:
             self.present.add(field)
         return value
 
-    def _read(self, run: RunInfo, file: str, name: str) -> Any:
+    def _read(self, run: RunRow, file: str, name: str) -> Any:
         directory = Run(self._root / run.id)
         if file == _LOG:
             value = newest_value(directory.train_log, name)
@@ -135,11 +135,11 @@ class RunFilter:
         asked = (test.name.lower() == "health" for test in conditions(self.tree))
         return any(asked) or any(w.text.lower() in _HEALTH_WORDS for w in words(self.tree))
 
-    def by_list(self, run: RunInfo, now: float) -> bool | None:
+    def by_list(self, run: RunRow, now: float) -> bool | None:
         """Evaluate the filter by the columns of the list; None: the run's files decide."""
         return holds(self.tree, lambda leaf: self._listed(leaf, run, now))
 
-    def matches(self, run: RunInfo, files: RunFiles, now: float) -> bool:
+    def matches(self, run: RunRow, files: RunFiles, now: float) -> bool:
         def leaf(part: Word | Condition) -> bool:
             answer = self._listed(part, run, now)
             if answer is None:
@@ -150,7 +150,7 @@ class RunFilter:
         answer = self.by_list(run, now)
         return bool(holds(self.tree, leaf)) if answer is None else answer
 
-    def select(self, runs: Iterable[RunInfo], files: RunFiles) -> Iterator[RunInfo]:
+    def select(self, runs: Iterable[RunRow], files: RunFiles) -> Iterator[RunRow]:
         """The runs that pass, in their order, each read when it is asked for."""
         now = time.time()
         return (run for run in runs if self.matches(run, files, now))
@@ -184,7 +184,7 @@ class RunFilter:
             known = ", ".join(column.name for column in columns.COLUMNS)
             raise unknown_field(test, names, f"{known}, config keys, metrics such as reward/mean")
 
-    def _listed(self, leaf: Word | Condition, run: RunInfo, now: float) -> bool | None:
+    def _listed(self, leaf: Word | Condition, run: RunRow, now: float) -> bool | None:
         if isinstance(leaf, Word):
             word = leaf.text.casefold()
             return any(

@@ -12,7 +12,7 @@ from textual.content import Content
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_fixed
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.run import Run
 from grubrics_tui.drawing.arms import ORDERS, draw_arms, has_failed, sort_rows
 from grubrics_tui.drawing.looks import look_of
@@ -272,8 +272,7 @@ def _find_problems(
         if poller.is_stale():
             return
         if run.state is not None:
-            info = RunInfo(run.run, run.state, report.plan.name, report.plan.kind, None)
-            health = book.examine(info, poller.is_closed)
+            health = book.examine(RunRow(run.run, run.state), poller.is_closed)
             if health is not None and health.finding is not None:
                 yield run.run, health.phrase
 

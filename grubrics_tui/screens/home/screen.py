@@ -24,7 +24,7 @@ from engine.base.quantities import (
     format_time,
 )
 from engine.doctor.health import Health
-from engine.run.columns import RunInfo, format_step
+from engine.run.columns import RunRow, format_step
 from engine.run.run import Run
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, clipped, fitted, width_of
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from grubrics_tui.model.machine import GpuNow, Machine
 
 
-HealthOf = Callable[[RunInfo], Health | None]
+HealthOf = Callable[[RunRow], Health | None]
 
 
-class NewsList(RowList[str | RunInfo]):
+class NewsList(RowList[str | RunRow]):
     """Runs below the titles of their sections."""
 
     DEFAULT_CSS = "NewsList { overflow-y: auto; scrollbar-gutter: stable; }"
@@ -66,7 +66,7 @@ class NewsList(RowList[str | RunInfo]):
         self._news = News()
 
     @property
-    def run(self) -> RunInfo | None:
+    def run(self) -> RunRow | None:
         """The selected run."""
         return None if isinstance(self.selected, str) else self.selected
 
@@ -75,10 +75,10 @@ class NewsList(RowList[str | RunInfo]):
         self.border_subtitle = format_count(news.total, "run")
         self.show(list_news(news), keep_scroll=True)
 
-    def is_heading(self, item: str | RunInfo) -> bool:
+    def is_heading(self, item: str | RunRow) -> bool:
         return isinstance(item, str)
 
-    def key_of(self, item: str | RunInfo) -> str:
+    def key_of(self, item: str | RunRow) -> str:
         return item if isinstance(item, str) else item.id
 
     def starts(self, width: int) -> Sequence[int]:
@@ -106,15 +106,15 @@ _GAP, _INDENT = "  ", "    "
 _SHORTEST_ID, _LONGEST_ID = 10, 42
 
 
-def list_news(news: News) -> list[str | RunInfo]:
+def list_news(news: News) -> list[str | RunRow]:
     """The runs of each section below its title, or a line that says that there are none."""
-    items: list[str | RunInfo] = []
+    items: list[str | RunRow] = []
     for title, runs in _sections(news):
         items += [title, *runs]
     return items or ["No runs in this folder yet. Press n to launch one."]
 
 
-def _sections(news: News) -> Iterator[tuple[str, Sequence[RunInfo]]]:
+def _sections(news: News) -> Iterator[tuple[str, Sequence[RunRow]]]:
     """A title and its runs, in the order of ``News.shown``."""
     if news.active:
         yield "Active", news.active
@@ -159,7 +159,7 @@ class _Columns:
 
 
 def _draw_run(
-    run: RunInfo, news: News, health: Health | None, columns: _Columns, width: int, chosen: bool
+    run: RunRow, news: News, health: Health | None, columns: _Columns, width: int, chosen: bool
 ) -> Iterator[Row]:
     """One row, and a second one for what does not fit beside it."""
     glyph, ink = look_of(run.state.word, health)
@@ -181,18 +181,18 @@ def _draw_run(
     yield fitted([*row, beside], width, paper)
 
 
-def _step(run: RunInfo) -> str:
+def _step(run: RunRow) -> str:
     return format_step(run.state.step, run.state.total_steps)
 
 
-def _reward(run: RunInfo) -> str:
+def _reward(run: RunRow) -> str:
     """The curve of the last mean rewards, or of the last losses, and the last value."""
     if run.loss_curve:
         return f"{run.loss_curve} {format_fixed(run.train_loss)} loss"
     return f"{run.curve} {format_fixed(run.reward)}" if run.curve else ""
 
 
-def _time(run: RunInfo, news: News) -> str:
+def _time(run: RunRow, news: News) -> str:
     state = run.state
     if state.has_ended:
         ended = state.ended or state.heartbeat
@@ -201,7 +201,7 @@ def _time(run: RunInfo, news: News) -> str:
     return "" if left is None else f"ETA {format_duration(left)}"
 
 
-def _detail(run: RunInfo, health: Health | None) -> tuple[str, str]:
+def _detail(run: RunRow, health: Health | None) -> tuple[str, str]:
     """What is wrong, or what the run waits for, with its color."""
     state = run.state
     if health is not None and health.finding is not None:

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_size
-from engine.run.columns import COLUMNS, Column, RunInfo, sort_runs
+from engine.run.columns import COLUMNS, Column, RunRow, sort_runs
 from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, find_kind
 from engine.run.notes import Notes
 from engine.run.run import Run
@@ -78,14 +78,14 @@ class RunsScreen(CockpitScreen):
     def __init__(self, root: Path) -> None:
         super().__init__()
         self._root = root
-        self._shown_run: RunInfo | None = None
+        self._shown_run: RunRow | None = None
         self._shown: Listing | None = None
         self._feed = RunFeed(root)
         self._health = EndedRunDoctor(root, lambda: self.call_later(self._listing_changed))
         self.marks = ComparisonMarks()
         self._file = ListViewFile()
         self._view = self._file.load()
-        self._listed_runs: dict[str, RunInfo] = {}
+        self._listed_runs: dict[str, RunRow] = {}
         """Every run as it was last listed: a filter may hide selected runs."""
 
     def compose(self) -> ComposeResult:
@@ -284,18 +284,18 @@ class RunsScreen(CockpitScreen):
         self.refresh_bindings()
 
     @property
-    def _selected(self) -> RunInfo | None:
+    def _selected(self) -> RunRow | None:
         """The run under the cursor now: keys may be faster than messages."""
         return self.query_one(RunList).selected if self.is_mounted else None
 
     @property
-    def _targets(self) -> list[RunInfo]:
+    def _targets(self) -> list[RunRow]:
         """The selected runs, else the one under the cursor."""
         if self.marks:
             return [self._listed_runs[run] for run in self.marks.ids]
         return [self._selected] if self._selected is not None else []
 
-    def _targets_of(self, action: str) -> list[RunInfo]:
+    def _targets_of(self, action: str) -> list[RunRow]:
         """The targets of an action; none, with a notice, if it does not apply to one of them."""
         targets = self._targets
         refused = [info for info in targets if not _allows(action, info)]
@@ -327,13 +327,13 @@ class RunsScreen(CockpitScreen):
         if info is not None and not info.state.has_ended:
             self.query_one("#about", Facts).show(self._facts(info))
 
-    def _facts(self, info: RunInfo) -> list[Fact]:
+    def _facts(self, info: RunRow) -> list[Fact]:
         return run_facts(info, self._health.health(info))
 
-    def _with_states(self, infos: Sequence[RunInfo]) -> list[tuple[Run, RunState]]:
+    def _with_states(self, infos: Sequence[RunRow]) -> list[tuple[Run, RunState]]:
         return [(self._run(info), info.state) for info in infos]
 
-    def _run(self, info: RunInfo) -> Run:
+    def _run(self, info: RunRow) -> Run:
         return Run(self._root / info.id)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -468,12 +468,12 @@ def _known_columns(view: ListView) -> list[Column] | None:
     return [column for column in COLUMNS if column.name in view.columns]
 
 
-def _offers(info: RunInfo) -> tuple[bool, bool, str]:
+def _offers(info: RunRow) -> tuple[bool, bool, str]:
     """What determines the keys that apply to a run."""
     return info.state.has_ended, info.state.went_well, info.kind
 
 
-def _allows(action: str, info: RunInfo) -> bool:
+def _allows(action: str, info: RunRow) -> bool:
     """Whether an action applies to a run: stop to an active one, the others to an ended one."""
     if action == "resume" and (info.state.went_well or info.kind in (COMMAND, ADOPTED, PIPELINE)):
         return False

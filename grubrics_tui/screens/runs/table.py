@@ -13,14 +13,14 @@ from textual.message import Message
 from engine.base.quantities import format_count
 from engine.doctor.health import Health
 from engine.run import columns
-from engine.run.columns import Column, RunInfo
+from engine.run.columns import Column, RunRow
 from grubrics_tui.drawing.looks import look_of
 from grubrics_tui.drawing.spans import Row, Span, fitted
 from grubrics_tui.settings.comparison_marks import ComparisonMarks
 from grubrics_tui.text.terminal_text import cut_name, fit_cell, head_of_cut
 from grubrics_tui.widgets.row_list import RowList
 
-HealthOf = Callable[[RunInfo], Health | None]
+HealthOf = Callable[[RunRow], Health | None]
 
 LEAD = 3
 """Cells before the state: the cursor and the color of a selected run."""
@@ -52,7 +52,7 @@ class Widths:
     @classmethod
     def of(
         cls,
-        runs: Sequence[RunInfo],
+        runs: Sequence[RunRow],
         chosen: Sequence[Column] | None = None,
         health_of: HealthOf = lambda _: None,
     ) -> Widths:
@@ -65,7 +65,7 @@ class Widths:
         return cls(tuple(info.id for info in runs), max(details, default=0), cells, grown)
 
 
-def _whole_width(column: Column, runs: Sequence[RunInfo]) -> int:
+def _whole_width(column: Column, runs: Sequence[RunRow]) -> int:
     """The width that cuts no text, with room for the sign of the order in the head."""
     cell = column.cell
     if cell is not None and cell.width is not None:
@@ -118,7 +118,7 @@ class Table:
             Span("why", "quiet"),
         ]  # fmt: skip
 
-    def draw_row(self, info: RunInfo, health: Health | None) -> Row:
+    def draw_row(self, info: RunRow, health: Health | None) -> Row:
         state = info.state
         glyph, ink = look_of(state.word, health)
         cells = (
@@ -155,7 +155,7 @@ class Table:
             yield column.name, column.head, width, bool(column.cell and column.cell.right)
 
 
-def _detail(info: RunInfo, health: Health | None) -> Row:
+def _detail(info: RunRow, health: Health | None) -> Row:
     """The tags, what the doctor found, and why the run is in its state."""
     state = info.state
     problem = health.phrase if health and health.finding else ""
@@ -178,7 +178,7 @@ def _grown(cells: Mapping[Column, int], widths: Widths, room: int) -> dict[Colum
     return grown
 
 
-class RunList(RowList[RunInfo], can_focus=True):
+class RunList(RowList[RunRow], can_focus=True):
     """The runs below the heads of their columns; a click on a head asks to sort by it."""
 
     DEFAULT_CSS = """
@@ -228,19 +228,19 @@ class RunList(RowList[RunInfo], can_focus=True):
         return self._table(self.scrollable_size.width).names
 
     @property
-    def in_sight(self) -> Sequence[RunInfo]:
+    def in_sight(self) -> Sequence[RunRow]:
         """The run under the cursor, then the visible ones."""
         first = self.scroll_offset.y
         drawn = self.items[first : first + self.room]
         return [*self.items[self.cursor : self.cursor + 1], *drawn]
 
-    def fill(self, runs: Sequence[RunInfo], summary: str = "") -> None:
+    def fill(self, runs: Sequence[RunRow], summary: str = "") -> None:
         """``summary`` is shown in the frame instead of the number of runs."""
         self._widths = Widths.of(runs, self.chosen, self._health_of)
         self.border_subtitle = summary or format_count(len(runs), "run")
         self.show(runs)
 
-    def key_of(self, item: RunInfo) -> str:
+    def key_of(self, item: RunRow) -> str:
         return item.id
 
     def action_move(self, runs: int) -> None:
@@ -272,7 +272,7 @@ class RunList(RowList[RunInfo], can_focus=True):
     def _table(self, width: int) -> Table:
         return Table.fit(self._widths, width)
 
-    def _lead(self, info: RunInfo, chosen: bool) -> Row:
+    def _lead(self, info: RunRow, chosen: bool) -> Row:
         """The cursor, and the color of a selected run."""
         lead, marks = Span("›" if chosen else " ", "primary", bold=True), self._marks
         if info.id not in marks:

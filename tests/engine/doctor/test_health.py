@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from engine.doctor.health import HealthBook
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.registry import list_runs
 from tests.engine.report.runs import log_steps, make_run
 
 COLLAPSE = 20
 
 
-def trained(root: Path, *, collapses: bool) -> RunInfo:
+def trained(root: Path, *, collapses: bool) -> RunRow:
     """A run of 40 steps whose responses shrink to one token, or do not."""
     run = make_run(root)
     log_steps(run, [_metrics(is_gone=collapses and step >= COLLAPSE) for step in range(40)])
@@ -33,7 +33,7 @@ def _metrics(*, is_gone: bool) -> dict[str, float]:
     }
 
 
-def in_state(info: RunInfo, state: str) -> RunInfo:
+def in_state(info: RunRow, state: str) -> RunRow:
     return msgspec.structs.replace(info, state=info.state.evolve(state=state))
 
 

@@ -22,9 +22,10 @@ from engine.base.typed import to_json
 from engine.launch.resume import starting_point
 from engine.report.entry import draft_entry, render
 from engine.run.checkpoints.disposal import own_checkpoints
+from engine.run.columns import RunRow
 from engine.run.index import Index
 from engine.run.manifest import AttemptRecord, FileFacts, FullManifest, Override, Setting
-from engine.run.registry import Row, list_runs
+from engine.run.registry import list_runs
 from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.supervise.run_summary import read_summary
@@ -68,9 +69,8 @@ def test_no_manifest_breaks_a_reader(manifest: Any) -> None:
         result = run.read_full_manifest()
         json.dumps(to_json(read_summary(run)), allow_nan=False)
         assert render(draft_entry(run)).replace("\n", "").isprintable()
-        assert (
-            len(list_runs(run.path.parent, Index(run.path.parent, Row, Path(folder, "cache")))) == 1
-        )
+        index = Index(run.path.parent, RunRow, Path(folder, "cache"))
+        assert len(list_runs(run.path.parent, index)) == 1
         own_checkpoints(run, [run])
         Supervision.of(result)
         with contextlib.suppress(UsageError):

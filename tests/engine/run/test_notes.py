@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.report.entry import draft_entry
+from engine.run.columns import RunRow
 from engine.run.index import Index
 from engine.run.notes import (
     LONGEST_NOTE,
@@ -25,7 +26,7 @@ from engine.run.notes import (
     remove_tags,
     write_note,
 )
-from engine.run.registry import Row, list_runs
+from engine.run.registry import list_runs
 from engine.run.run import Run, archive_root
 from engine.run.state import RunState, write_state
 from engine.supervise.housekeeping import archive, unarchive
@@ -132,7 +133,7 @@ def test_any_file_can_be_read(run: Run, value: object) -> None:
 def test_the_list_shows_them_at_once_although_the_state_did_not_change(
     run: Run, tmp_path: Path
 ) -> None:
-    root, index = run.path.parent, Index(run.path.parent, Row, tmp_path / "runs.sqlite")
+    root, index = run.path.parent, Index(run.path.parent, RunRow, tmp_path / "runs.sqlite")
     assert not list_runs(root, index)[0].notes
     write_note(run, "why")
     add_tags(run, ["a"])

@@ -18,16 +18,16 @@ from msgspec.structs import replace
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.run import index as index_module
-from engine.run.columns import COLUMNS, Column
+from engine.run.columns import COLUMNS, Column, RunRow
 from engine.run.identity import Identity
 from engine.run.index import Index
 from engine.run.processes import identify
-from engine.run.registry import Row, list_runs
+from engine.run.registry import list_runs
 from engine.run.run import Run, find_run
 from engine.run.state import RunState, observed_state, write_state
 from tests.manifests import change_manifest
 
-RunIndex = Index[Row]
+RunIndex = Index[RunRow]
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def index(root: Path, tmp_path: Path) -> RunIndex:
-    return Index(root, Row, tmp_path / "cache" / "runs.sqlite")
+    return Index(root, RunRow, tmp_path / "cache" / "runs.sqlite")
 
 
 def make_run(root: Path, name: str, started: float) -> Run:
@@ -134,7 +134,8 @@ def test_texts_of_a_tampered_row_cannot_move_the_cursor(
 ) -> None:
     list_runs(root, index)
     with sqlite3.connect(tmp_path / "cache" / "runs.sqlite") as database:
-        row = json.dumps({"recipe": "a\x1b[2Jb", "kind": 7, "state": {"state": "failed"}})
+        fields = {"id": "run-1", "config": "a\x1b[2Jb", "kind": 7, "state": {"state": "failed"}}
+        row = json.dumps(fields)
         database.execute("update run set row = ? where id = 'run-1'", [row])
     info = next(info for info in list_runs(root, index) if info.id == "run-1")
     assert (info.config, info.kind) == ("a [2Jb", "?")
@@ -169,13 +170,13 @@ def test_many_listing_at_once_all_see_every_run(root: Path, index: RunIndex) -> 
 def test_a_runs_folder_whose_name_is_not_utf8_is_listed(tmp_path: Path) -> None:
     root = tmp_path / os.fsdecode(b"runs-\xff")
     make_run(root, "run-0", started=0.0)
-    index = Index(root, Row, tmp_path / "runs.sqlite")
+    index = Index(root, RunRow, tmp_path / "runs.sqlite")
     assert ids(root, index) == ids(root, index) == ["run-0"]
     assert index.read().keys() == {"run-0"}
 
 
 def test_without_a_cache_folder_the_list_still_works(root: Path) -> None:
-    assert len(ids(root, Index(root, Row, Path("/proc/nowhere/runs.sqlite")))) == 3
+    assert len(ids(root, Index(root, RunRow, Path("/proc/nowhere/runs.sqlite")))) == 3
 
 
 def test_a_running_run_without_supervisor_is_lost(root: Path, index: RunIndex) -> None:
@@ -316,7 +317,7 @@ def test_a_column_of_an_ended_run_has_what_its_state_file_holds(
     [listed] = list_runs(tmp_path)
     direct = replace(listed, state=observed_state(run))
     assert column.value(listed) == column.value(direct), (
-        "add the field to the row in engine/run/registry.py"
+        "let _brief in engine/run/registry.py keep the field"
     )
 
 
@@ -341,12 +342,12 @@ def test_a_run_without_rewards_is_listed_with_its_loss(tmp_path: Path) -> None:
 def test_a_row_with_other_fields_needs_a_new_version_of_the_index(tmp_path: Path) -> None:
     make_full_run(tmp_path / "runs")
     file = tmp_path / "runs.sqlite"
-    list_runs(tmp_path / "runs", Index(tmp_path / "runs", Row, file))
+    list_runs(tmp_path / "runs", Index(tmp_path / "runs", RunRow, file))
     with closing(sqlite3.connect(file)) as connection:
         [(text,)] = connection.execute("select row from run")
     row = json.loads(text)
     assert (index_module._VERSION, sorted(row), sorted(row["state"])) == (
-        9,
-        ["changed", "created", "curve", "kind", "recipe", "reward", "state", "validation"],
+        10,
+        ["changed", "config", "created", "curve", "id", "kind", "reward", "state", "validation"],
         sorted(RunState.__struct_fields__),
     ), "raise _VERSION in engine/run/index.py, or present runs keep their old rows"

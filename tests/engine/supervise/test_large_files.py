@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from engine.base.errors import UsageError
+from engine.run.columns import RunRow
 from engine.run.index import Index
-from engine.run.registry import Row, list_runs
+from engine.run.registry import list_runs
 from engine.run.run import Run, find_run
 from engine.run.state import RunState, recorded_state, write_state
 
@@ -33,7 +34,7 @@ def test_the_list_keeps_little_of_long_texts(run: Run, tmp_path: Path) -> None:
     long = "x" * 1_000_000
     run.manifest_file.write_text(json.dumps({"v": 1, "recipe": long, "kind": long}))
     write_state(run, RunState("failed", reason=long))
-    index = Index(run.path.parent, Row, tmp_path / "index.sqlite")
+    index = Index(run.path.parent, RunRow, tmp_path / "index.sqlite")
     (info,) = list_runs(run.path.parent, index)
     assert len(info.config) == 200
     state = recorded_state(run)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.run import columns
-from engine.run.columns import Cell, Column, RunInfo
+from engine.run.columns import Cell, Column, RunRow
 from engine.run.history.run_filter import RunFilter
 from engine.run.registry import list_runs
 from engine.run.run import Run
@@ -204,7 +204,7 @@ class TestColumnsOfANarrowScreen:
         assert table.id < 40
 
     def test_a_curve_is_cut_at_its_beginning_and_the_number_stays(self) -> None:
-        run = RunInfo("a", RunState("finished"), "r", "grpo", 0.0, reward=0.5, curve="▁▂▃▄▅▆▇█")
+        run = RunRow("a", RunState("finished"), "r", "grpo", 0.0, reward=0.5, curve="▁▂▃▄▅▆▇█")
         table = Table(80, 12, 5, dict(zip(columns.find_columns(["reward"]), (8,), strict=True)))
         row = "".join(span.text for span in table.draw_row(run, None))
         assert "█  0.500" in row
@@ -218,7 +218,7 @@ class TestColumnsOfANarrowScreen:
     def test_a_column_grows_into_free_room_and_leaves_the_rest_to_the_details(self) -> None:
         changed = ("total_training_steps=25", "lr=3e-05", "train_batch_size=128")
         state = RunState("failed", reason="exit code 1 at step 3: out of memory")
-        run = RunInfo("a", state, "r", "grpo", 0.0, changed=changed)
+        run = RunRow("a", state, "r", "grpo", 0.0, changed=changed)
         widths = Widths.of([run])
         wide, narrow = (
             "".join(span.text for span in Table.fit(widths, width).draw_row(run, None))

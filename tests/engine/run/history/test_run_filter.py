@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.run.columns import RunInfo
+from engine.run.columns import RunRow
 from engine.run.history.run_filter import RunFiles, RunFilter
 from engine.run.notes import add_tags, write_note
 from engine.run.registry import list_runs
@@ -127,7 +127,7 @@ def test_a_run_that_was_stopped_is_not_among_the_finished_ones(root: Path) -> No
 
 @pytest.mark.parametrize("word", ["external", "EXTERN"])
 def test_an_external_run_is_found_by_its_state_and_the_beginning_of_it(word: str) -> None:
-    external = RunInfo("log", RunState("external"), "?", "?", None)
+    external = RunRow("log", RunState("external"), "?", "?", None)
     assert RunFilter(f"state:{word}").by_list(external, 0.0)
     assert not RunFilter(f"-state:{word}").by_list(external, 0.0)
 
