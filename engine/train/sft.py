@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -72,7 +71,7 @@ def prepare(config: Config, attempt: Path) -> tuple[SftPlan, dict[str, Any]]:
 
 def run(config: Config, composed: dict[str, Any], steps: SftPlan, attempt: Path) -> int:
     ranks = int(config.values["training.n_gpus"])
-    port = int(config.values["training.master_port"]) or free_port()
+    port = int(config.values["training.master_port"])
     resume_from = config.get("training.resume_from")
     reached = 0 if resume_from is None else saved_step(Path(resume_from))
     if resume_from is not None and reached >= steps.total_steps:  # only the final model is missing
@@ -90,7 +89,8 @@ def run(config: Config, composed: dict[str, Any], steps: SftPlan, attempt: Path)
 
 
 def train_one_rank(config: dict[str, Any], port: int) -> int:
-    """Train in this process; torch.distributed needs an address even for one rank."""
+    """Train in this process; torch.distributed needs an address even for one rank. With port 0 its
+    store listens on a free one."""
     os.environ.update(
         RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
@@ -99,11 +99,14 @@ def train_one_rank(config: dict[str, Any], port: int) -> int:
 
 
 def train_ranks(config: dict[str, Any], ranks: int, port: int, attempt: Path) -> int:
-    """Train with torchrun, which ends every rank when one fails. Returns its exit code."""
+    """Train with torchrun, which ends every rank when one fails. Returns its exit code. With port 0
+    its store listens on a free one, and the ranks are told which: only the c10d rendezvous does so.
+    """
     path = attempt / "sft_config.json"
     jsonl.write_json(path, config)
     command = [sys.executable, "-m", "engine.train.sft_rank", f"--nproc_per_node={ranks}"]
-    command += ["--nnodes=1", "--master_addr=127.0.0.1", f"--master_port={port}"]
+    command += ["--nnodes=1", "--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{port}"]
+    command += ["--rdzv_conf=is_host=1", "--local_addr=127.0.0.1"]
     command += ["-m", "engine.train.sft_rank", str(path)]
     process = subprocess.Popen(command)
     try:
@@ -139,12 +142,6 @@ def write_final(config: Config, checkpoint: Path) -> int:
     print(f"next: grubrics-tui launch CONFIG actor_rollout_ref.model.path={final}")
     print(f"final model: {final}", flush=True)
     return 0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class StepClock:
