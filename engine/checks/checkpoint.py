@@ -10,7 +10,6 @@ from engine.base.errors import UsageError, nearest
 from engine.base.masking import mask_url
 from engine.base.quantities import format_count
 from engine.checks.check import Check, Subject, fail, summary, warn
-from engine.checks.complete_change import with_overrides
 from engine.config import hub
 from engine.config.config_files import config_names
 from engine.config.frozen import (
@@ -289,7 +288,7 @@ def _differences(config: Config, owner: Run) -> str:
 def _another_folder(config: Config) -> str:
     key, folder = config.kind.run_name_key, checkpoint_dir(config)
     renamed = f"{key}={config.get(key)}-2"
-    if checkpoint_dir(with_overrides(config, [renamed])) != folder:
+    if checkpoint_dir(config.with_overrides([renamed])) != folder:
         return renamed
     return f"{config.kind.checkpoint_key}={folder}-2"
 

@@ -37,7 +37,7 @@ from engine.checks.batch_and_steps import (
 from engine.checks.check import Check, Subject
 from engine.config.compose import effective
 from engine.config.keys import is_open
-from engine.config.load import ALIASES, ENVIRONMENT_KEYS, Config, load_config
+from engine.config.load import ALIASES, ENVIRONMENT_KEYS, Config
 from engine.config.steps import step_plan
 from engine.run.finding import Change
 from engine.run.host.programs import own_module
@@ -164,7 +164,7 @@ def complete(config: Config, wanted: Sequence[Change]) -> tuple[Change, ...] | R
     for _ in range(_ROUNDS):
         try:
             dependent = [override for override, _ in adjusted.values()]
-            changed = with_overrides(config, [*chosen.values(), *dependent])
+            changed = config.with_overrides([*chosen.values(), *dependent])
         except UsageError as error:
             return Refusal(str(error))
         if reason := _fixed_by_environment(changed, chosen):
@@ -186,17 +186,6 @@ def complete(config: Config, wanted: Sequence[Change]) -> tuple[Change, ...] | R
 def as_overrides(changes: Sequence[Change]) -> tuple[str, ...]:
     """Return ``key=value`` of every config change, as ``launch`` and ``load_config`` take them."""
     return tuple(_override(change) for change in changes if change.kind == "config")
-
-
-def with_overrides(config: Config, overrides: Sequence[str]) -> Config:
-    """Load ``config`` with more overrides. Values that the environment set stay set."""
-    variables = {}
-    for name, key in ENVIRONMENT_KEYS.items():
-        if config.origins.get(key) == "environment":
-            value = config.get(key)
-            variables[name] = str(int(value)) if isinstance(value, bool) else str(value)
-    loaded = load_config(str(config.path), [*config.overrides, *overrides], variables)
-    return replace(loaded, name=config.name)
 
 
 def _fixed_by_environment(changed: Config, chosen: Mapping[str, str]) -> str | None:

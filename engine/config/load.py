@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import json
 import os
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, cast
@@ -52,6 +51,9 @@ Origin = Literal["default", "preset", "file", "cli", "environment", "implied"]
 
 CHOSEN: tuple[Origin, ...] = ("preset", "file", "cli", "environment")
 """The origins of values that a person set, by a preset or by their keys."""
+
+Layers = Mapping[Origin, Mapping[str, Any]]
+"""The values that each origin sets, by dotted key. Later ones win."""
 
 _MOST_NAMED = 4
 _LARGEST = 1 << 20
@@ -105,6 +107,17 @@ class Config:
     """The keys that values set by a person refer to."""
     secret_references: frozenset[str] = frozenset()
     """Keys whose values are still ``${...}``, because they refer to secrets."""
+    layers: Layers = field(default_factory=dict)
+    """What people set, before it was merged."""
+
+    def with_overrides(self, overrides: Sequence[str]) -> Config:
+        """Return the config with more overrides; its file is not read again, nor the environment.
+
+        UsageError as for ``load_config``.
+        """
+        whole, layers = _overridden(self.path, self.kind, overrides, self.layers)
+        config = _merge(self.path, self.kind, (*self.overrides, *whole), layers)
+        return replace(config, name=self.name)
 
     def is_chosen(self, key: str) -> bool:
         """Whether a person set the value, in the file, on the command line or by a variable."""
@@ -145,41 +158,43 @@ def load_config(
     Raises UsageError for a missing file, an unknown key, or a value of the wrong type.
     """
     path = find_config(name_or_path)
-    file_values = _read_file(path)
-    kind = _kind(path, file_values)
-    overrides = [with_whole_key(text, file_values, defaults_of(kind)) for text in overrides]
-    cli_values = dict(parse_override(text) for text in overrides)
-    if cli_values.get("grubrics.kind", kind.name) != kind.name:
+    values = _read_file(path)
+    kind = _kind(path, values)
+    variables = _environment_values(kind, os.environ if env is None else env)
+    layers: Layers = {"file": values, "cli": {}, "environment": variables}
+    return _merge(path, kind, *_overridden(path, kind, overrides, layers))
+
+
+def _overridden(
+    path: Path, kind: Kind, overrides: Sequence[str], layers: Layers
+) -> tuple[tuple[str, ...], Layers]:
+    """Return ``overrides`` with whole keys, and ``layers`` with their values."""
+    whole = tuple(with_whole_key(text, layers["file"], defaults_of(kind)) for text in overrides)
+    values = dict(parse_override(text) for text in whole)
+    if values.get("grubrics.kind", kind.name) != kind.name:
         raise UsageError(
             f"{path}: grubrics.kind={kind} cannot be overridden; choose another config"
         )
-    layers: list[tuple[Origin, dict[str, Any]]] = [
-        ("file", file_values),
-        ("cli", cli_values),
-        ("environment", _environment_values(kind, os.environ if env is None else env)),
-    ]
-    return _merge(path, kind, tuple(overrides), _with_preset(kind, layers))
-
-
-Layers = Sequence[tuple[Origin, dict[str, Any]]]
+    return whole, {**layers, "cli": {**layers["cli"], **values}}
 
 
 def _with_preset(kind: Kind, layers: Layers) -> Layers:
     """``layers`` with the values of the preset below the last layer that names one."""
-    naming = [index for index, (_, layer) in enumerate(layers) if PRESET in layer]
-    names = preset_names(layers[naming[-1]][1][PRESET]) if naming else []
+    naming = [origin for origin, layer in layers.items() if PRESET in layer]
+    names = preset_names(layers[naming[-1]][PRESET]) if naming else []
     if not names:
         return layers
     if kind != GRPO:
         raise UsageError(f"{PRESET}={','.join(names)}: presets are for GRPO, not for {kind}")
     longest = defaults_of(kind)["data.max_response_length"]
-    for _, layer in layers:
+    for layer in layers.values():
         longest = layer.get("data.max_response_length", longest)
-    return [
-        *layers[: naming[-1]],
-        ("preset", preset_values(names, longest)),
-        *layers[naming[-1] :],
-    ]
+    with_preset: dict[Origin, Mapping[str, Any]] = {}
+    for origin, layer in layers.items():
+        if origin == naming[-1]:
+            with_preset["preset"] = preset_values(names, longest)
+        with_preset[origin] = layer
+    return with_preset
 
 
 def config_keys(name_or_path: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
@@ -231,8 +246,8 @@ def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -
     merged = dict(defaults)
     origins: dict[str, Origin] = dict.fromkeys(merged, "default")
     before: dict[str, Any] = {}
-    over_file = [origin for origin, _ in layers].index("file") + 1
-    for index, (origin, layer) in enumerate(layers):
+    over_file = False
+    for origin, layer in _with_preset(kind, layers).items():
         for key, value in layer.items():
             key = ALIASES.get(key, key)
             where = _where(path, origin, key)
@@ -240,10 +255,11 @@ def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -
             check_key(where, key, value, defaults)
             leaves = flatten({key: value}) if isinstance(value, dict) else ((key, value),)
             for leaf, item in leaves:
-                if index >= over_file:
+                if over_file:
                     before.setdefault(leaf, merged.get(leaf))
                 _put(merged, origins, leaf, item, origin)
             origins[key] = origin  # Of a section, too.
+        over_file = over_file or origin == "file"
     values = _resolve(path, merged)
     references = secret_references(str(path), merged, values, os.environ)
     values |= references
@@ -259,7 +275,9 @@ def _merge(path: Path, kind: Kind, overrides: tuple[str, ...], layers: Layers) -
     implied: dict[str, Origin] = dict.fromkeys(following(merged, origins), "implied")
     origins = {**origins, **implied}
     secrets = frozenset(references)
-    config = Config(path.stem, path, kind, overrides, values, origins, changes, named, secrets)
+    config = Config(
+        path.stem, path, kind, overrides, values, origins, changes, named, secrets, layers
+    )
     _check_sections(config)
     return config
 
@@ -310,7 +328,7 @@ def _read_file(path: Path) -> dict[str, Any]:
     try:
         text = files.read_regular(path, _LARGEST).decode()
         require_bounded(str(path), text)
-        tree = copy.deepcopy(_parse(text))
+        tree: Any = OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=False)
     except RecursionError as error:
         raise UsageError(f"{path}: lists and mappings are nested too deeply") from error
     except (YAMLError, OmegaConfBaseException, OSError, UnicodeDecodeError) as error:
@@ -325,12 +343,6 @@ def _read_file(path: Path) -> dict[str, Any]:
     if duplicate is not None:
         raise UsageError(f"{path}: {duplicate} is set twice: in its section and by its dotted name")
     return values
-
-
-@lru_cache(maxsize=16)
-def _parse(text: str) -> Any:
-    """Parse the text of a config file. Preflight checks and arms of an ablation read it again."""
-    return OmegaConf.to_container(OmegaConf.load(io.StringIO(text)), resolve=False)
 
 
 def _kind(path: Path, values: Mapping[str, Any]) -> Kind:

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 from engine.base.errors import UsageError
-from engine.checks.complete_change import with_overrides
 from engine.config.curriculum import KEY
 from engine.config.load import Config
 from engine.config.schedule import require_followed
@@ -38,7 +37,7 @@ def with_prepared_files(config: Config, *, dry_run: bool = False) -> Config:
     if len(named) == 2 and tuple(named) != files:
         absent = next(file for file in named if not file.is_file())
         raise UsageError(f"{absent} does not exist, and is not generated; {_command(files[0])}")
-    chosen = with_overrides(config, [f"data.train_files={json.dumps([str(f) for f in files])}"])
+    chosen = config.with_overrides([f"data.train_files={json.dumps([str(f) for f in files])}"])
     require_followed(chosen)
     if missing and dry_run:
         raise UsageError(

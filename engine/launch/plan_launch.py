@@ -10,7 +10,6 @@ from pathlib import Path
 
 from engine.base.errors import UsageError, shorten, with_advice
 from engine.checks.checkpoint import folder_objection
-from engine.checks.complete_change import with_overrides
 from engine.config.load import Config
 from engine.config.places import checkpoint_dir
 from engine.launch.drift import describe_drift, find_drift
@@ -35,7 +34,7 @@ def config_for_launch(
     if isinstance(source, str):
         config, run = config_of_source(source, overrides, runs)
     else:
-        config, run = with_overrides(config_of(source), overrides), source
+        config, run = config_of(source).with_overrides(overrides), source
     if run is not None:
         require_launch_folder(run)
     return config, run
@@ -130,7 +129,7 @@ def plan_launches(
     """
     queued = ticket(config, runs, after=order.after, turn=order.takes_turn, env=env)
     seeded = [
-        with_overrides(config, [f"{key}={seed}" for key in config.kind.seed_keys])
+        config.with_overrides([f"{key}={seed}" for key in config.kind.seed_keys])
         for seed in order.seeds
     ]
     if len(seeded) < 2:
@@ -197,6 +196,6 @@ def plan_launch(
 def _with_own_folder(planned: LaunchPlan, reason: str) -> LaunchPlan:
     """The plan with a checkpoint folder that has the name of the run, beside the config's."""
     folder = Path(checkpoint_dir(planned.config)).parent / planned.run_id
-    config = with_overrides(planned.config, [f"{planned.config.kind.checkpoint_key}={folder}"])
+    config = planned.config.with_overrides([f"{planned.config.kind.checkpoint_key}={folder}"])
     note = f"checkpoints go to {folder}: {reason}"
     return replace(planned, config=config, argv=trainer_argv(config), folder_note=note)

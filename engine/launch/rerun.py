@@ -10,7 +10,7 @@ from pathlib import Path
 
 from engine.base.errors import UsageError, unknown_name
 from engine.checks.check import Check, warn
-from engine.checks.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.checks.complete_change import Refusal, as_overrides, complete
 from engine.checks.preflight import require_launchable
 from engine.config.config_files import config_names, find_config
 from engine.config.frozen import manifest_config
@@ -67,7 +67,7 @@ def plan_rerun(run: Run, changes: Sequence[Change]) -> Rerun:
     key, before = config.kind.checkpoint_key, checkpoint_dir(config)
     folder = str(Path(before).parent / name)
     own_folder = Change("config", key, folder, before, "keeps the checkpoints of both runs")
-    changed = with_overrides(config, as_overrides((*completed, own_folder)))
+    changed = config.with_overrides(as_overrides((*completed, own_folder)))
     added = {change.key: str(change.after) for change in completed if change.kind == "environment"}
     planned = plan(
         changed,
@@ -156,9 +156,7 @@ def config_of_source(
             raise unknown_name("run or config", source, [*config_names(), *names]) from no_config
         run = find_run(root, source)
         config = config_of(run)
-        if overrides:
-            config = replace(load_config(str(run.config_file), overrides, {}), name=config.name)
-        return config, run
+        return config.with_overrides(overrides) if overrides else config, run
     return load_config(source, overrides), None
 
 

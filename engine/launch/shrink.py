@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.checks.complete_change import Refusal, as_overrides, complete, with_overrides
+from engine.checks.complete_change import Refusal, as_overrides, complete
 from engine.config.compose import on_cpu
 from engine.config.curriculum import KEY as CURRICULUM
 from engine.config.load import Config
@@ -78,7 +78,7 @@ def shrink_config(
     changes = complete(config, list(wanted.values()))
     if isinstance(changes, Refusal):
         raise UsageError(f"{config.path}: cannot be scaled down: {changes.reason}")
-    return with_overrides(config, as_overrides(changes)), changes
+    return config.with_overrides(as_overrides(changes)), changes
 
 
 def _grpo(config: Config, size: Size, env: Mapping[str, str], has_gpu: bool) -> Values:

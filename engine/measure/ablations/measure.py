@@ -94,8 +94,7 @@ def why_incomparable(plan: AblationPlan) -> dict[str, str]:
         return {}
     reference, reasons = _scorer_of(base), {}
     for arm in plan.arms:
-        config = plan.config(arm.overrides)
-        if _scorer_of(config) != reference:
+        if _scorer_of(base.with_overrides(arm.overrides)) != reference:
             reasons[arm.name] = (
                 "its answers are scored by something else; compare a metric that both log with "
                 "--metric, or its checkpoints with grubrics-tui evaluate"

@@ -6,8 +6,8 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -117,9 +117,9 @@ class AblationPlan:
                 )
                 yield Job(f"{self.id}-{arm.slug}-s{seed}", arm.name, seed, overrides)
 
-    def config(self, overrides: Sequence[str] = ()) -> Config:
-        """The base with ``overrides``. The environment does not change it."""
-        return replace(load_config(str(self.folder / BASE_FILE), overrides, {}), name=self.name)
+    def config(self) -> Config:
+        """The base. The environment does not change it."""
+        return replace(load_config(str(self.folder / BASE_FILE), (), {}), name=self.name)
 
     def write(self, base: Config) -> None:
         """Write the data of the arms, the base and then ``plan.json``, unless that exists."""
@@ -273,8 +273,7 @@ def find_similar(plan: AblationPlan, base: Config) -> tuple[str, dict[str, tuple
         is_other = other.id != plan.id and other.name == plan.name and other.kind == plan.kind
         arms = [(arm.name, arm.wanted) for arm in other.arms]
         if is_other and (arms, other.seeds, other.steps) == shape:
-            with _pinned_base(base) as load:
-                differing = differences(other.config(), load(()))
+            differing = differences(other.config(), _pinned_base(base))
             return other.id, {key: differing[key] for key in differing if key not in left_out}
     return None
 
@@ -283,19 +282,16 @@ def _make_arms(
     base: Config, wanted: Mapping[str, tuple[str, ...]], folder: Path, allow_equal: bool
 ) -> tuple[tuple[Arm, ...], tuple[Rewrite, ...]]:
     arms, rewrites, fingerprints = [], dict[str, Rewrite](), dict[str, str]()
-    with _pinned_base(base) as load:
-        unchanged = load(())
-        for name, own in wanted.items():
-            config = load(own)
-            own = config.overrides
-            _check_arm(name, config)
-            if written := _rewrites(name, config, base, folder):
-                rewrites.update({file.target: file for file in written})
-                own = (*own, *_data_overrides(config, written))
-                config = load(own)
-            if not allow_equal:
-                _refuse_equal(name, config, fingerprints)
-            arms.append(Arm(name, own, differences(unchanged, config)))
+    pinned = _pinned_base(base)
+    for name, own in wanted.items():
+        config = pinned.with_overrides(own)
+        _check_arm(name, config)
+        if written := _rewrites(name, config, base, folder):
+            rewrites.update({file.target: file for file in written})
+            config = config.with_overrides([*_data_overrides(config, written)])
+        if not allow_equal:
+            _refuse_equal(name, config, fingerprints)
+        arms.append(Arm(name, config.overrides, differences(pinned, config)))
     return tuple(arms), tuple(rewrites.values())
 
 
@@ -303,31 +299,25 @@ def arm_configs(plan: AblationPlan, base: Config) -> list[Config]:
     """The config of each arm, for estimates: with the planned steps and the base's data files, as
     those of the arms may not be written yet."""
     steps = f"{base.kind.steps_key}={plan.steps}"
-    with _pinned_base(base) as load:
-        return [
-            load(
-                [text for text in arm.overrides if text.partition("=")[0] not in DATA_KEYS]
-                + [steps]
-            )
-            for arm in plan.arms
-        ]
+    pinned = _pinned_base(base)
+    return [
+        pinned.with_overrides(
+            [text for text in arm.overrides if text.partition("=")[0] not in DATA_KEYS] + [steps]
+        )
+        for arm in plan.arms
+    ]
 
 
-@contextmanager
-def _pinned_base(base: Config) -> Iterator[Callable[[Sequence[str]], Config]]:
-    """A function that loads the base with overrides as a written plan would."""
+def _pinned_base(base: Config) -> Config:
+    """The base as a written plan loads it: without overrides of its own."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / BASE_FILE
         path.write_text(_pinned(base))
-
-        def load(overrides: Sequence[str]) -> Config:
-            try:
-                config = load_config(str(path), overrides, {})
-            except UsageError as error:
-                raise UsageError(str(error).replace(str(path), str(base.path))) from error
-            return replace(config, name=base.name, path=base.path)
-
-        yield load
+        try:
+            config = load_config(str(path), (), {})
+        except UsageError as error:
+            raise UsageError(str(error).replace(str(path), str(base.path))) from error
+    return replace(config, name=base.name, path=base.path)
 
 
 def _pinned(base: Config) -> str:

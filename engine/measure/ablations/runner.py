@@ -171,9 +171,10 @@ def write_plan(plan_: AblationPlan, base: Config, root: Path) -> None:
     if (plan_.folder / "plan.json").is_file():
         return
     plan_.write(base)
+    written = plan_.config()
     for job in islice(plan_.jobs(), len(plan_.arms)):
         try:
-            require_launchable(plan_.config(job.overrides), root)
+            require_launchable(written.with_overrides(job.overrides), root)
         except UsageError as error:
             shutil.rmtree(plan_.folder)
             raise UsageError(f"arm '{job.arm}': {error}") from error
@@ -245,7 +246,7 @@ def _start(job: Job, plan_: AblationPlan, run: Run | None, root: Path) -> str:
     names = [name for name in run_names(job) if not (root / name).exists()]
     if not names:
         raise UsageError(f"{job.run}: was started {MOST_TRIES} times and did not end: {reason}")
-    config = plan_.config(job.overrides)
+    config = plan_.config().with_overrides(job.overrides)
     require_launchable(config, root)
     launched = launch(replace(plan(config, names[0], root), group=plan_.id))
     return f"{launched.id}: launched" + (f", because {reason}" if run is not None else "")

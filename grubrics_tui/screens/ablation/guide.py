@@ -20,7 +20,7 @@ from textual.widgets.option_list import Option
 from engine.base.errors import UsageError
 from engine.base.jsonl import line
 from engine.base.quantities import format_time
-from engine.config.load import Config, load_config
+from engine.config.load import Config
 from engine.measure.ablations.plan import PRESETS, preset_arm, split_values
 from engine.run.run import Run
 from grubrics_tui.drawing.spans import clipped
@@ -121,8 +121,7 @@ class ChooseKnob(Dialog[Knob]):
         """Load the base with each value. The end of a key is enough, as on the command line."""
         try:
             for value in knob.values:
-                overrides = (*self._base.overrides, f"{knob.key}={value}")
-                config = load_config(str(self._base.path), overrides)
+                config = self._base.with_overrides([f"{knob.key}={value}"])
         except UsageError as error:
             self.call_later(self._say, Content.styled(str(error), "$error"))
         else:

@@ -17,7 +17,6 @@ from engine.checks.complete_change import (
     as_overrides,
     complete,
     parse_fix,
-    with_overrides,
 )
 from engine.config.load import Config, load_config
 from engine.run.finding import Change
@@ -214,7 +213,7 @@ def test_the_overrides_are_read_back_as_the_same_values(project: Project) -> Non
         Change("config", "trainer.experiment_name", "007"),
         Change("environment", "JUDGE_MODEL", "x"),
     ]
-    config = with_overrides(project.config(), as_overrides(changes))
+    config = project.config().with_overrides(as_overrides(changes))
     assert [config.get(c.key) for c in changes[:4]] == [c.after for c in changes[:4]]
 
 
@@ -252,7 +251,7 @@ def test_every_completed_config_passes_every_relation(
     if isinstance(result, Refusal):
         assert result.reason
         return
-    changed = with_overrides(config, as_overrides(result))
+    changed = config.with_overrides(as_overrides(result))
     assert changed.get(wish[0]) == wish[1]
     checks = project.checks("grpo", *changed.overrides)
     assert {checks[name].status for name in ("batch", "steps", "limits")} == {"ok"}

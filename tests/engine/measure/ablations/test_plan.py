@@ -237,7 +237,7 @@ def test_later_edits_and_variables_do_not_change_a_written_plan(
     written = make_plan(changed, {}, [*A2.items()], 3, 20)
     written.write(changed)
     monkeypatch.setenv("REWARD_LAMBDA_INFO", "0.9")
-    config = written.config(written.arms[1].overrides)
+    config = written.config().with_overrides(written.arms[1].overrides)
     assert config.get("reward_config.lambda_defense") == 0.7
     assert config.get("reward_config.lambda_info") == 0
 
