@@ -2,7 +2,8 @@
 
 An entry has the fields of ``FindingKind``; its key is its ID, or a name where several entries share
 an ``id``. A list in place of a text is joined with spaces. The key ``shared`` holds what entries
-have in common, the key ``fixes`` lists of fixes that the rule chooses from.
+have in common, the key ``fixes`` lists of fixes that the rule chooses from. The ``advice`` of an
+entry is for rules on consoles.
 
 A fix is a title, a list of fixes, or a mapping. ``fix`` names a function of
 ``engine.run.fixes``, or one that the module gives to ``FindingKinds``; its arguments stand
@@ -67,7 +68,7 @@ class FindingKinds(Mapping[str, FindingKind]):
         fields: dict[str, Any] = {
             name: " ".join(value) if isinstance(value, list) else value
             for name, value in entry.items()
-            if name != "fixes"
+            if name not in ("fixes", "advice")
         }
         fields["severity"] = Severity(entry.get("severity", "error"))
         fields["also"] = tuple(map(Severity, entry.get("also", ())))

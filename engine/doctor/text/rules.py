@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -167,9 +167,31 @@ def _read_file(path: Path) -> Iterator[Rule]:
         raise UsageError(f"{path.name}: needs a list of rules under 'rules'")
     defaults = {key: value for key, value in tree.items() if key != "rules"}
     for entry in tree["rules"]:
-        if not isinstance(entry, dict) or "id" not in entry:
+        if not isinstance(entry, dict) or not {"id", "failure"} & entry.keys():
             raise UsageError(f"{path.name}: a rule without an id: {str(entry)[:80]}")
-        yield _rule({**defaults, **entry}, path.name)
+        yield _rule({**defaults, **_of_failure(entry, path.name)}, path.name)
+
+
+_FAILURES = RULES.parent / "rewards" / "failure_kinds.yaml"
+
+
+@cache
+def _failures() -> Mapping[str, Any]:
+    """The failures of judges and rewards, with ``advice`` for a run whose config is not known."""
+    failures = read_table(_FAILURES)
+    return {name: failure for name, failure in failures.items() if "advice" in failure}
+
+
+def _of_failure(entry: Mapping[str, Any], file: str) -> Mapping[str, Any]:
+    """The rule with the ID, texts and fixes of its ``failure``, except for those of its own."""
+    if (name := entry.get("failure")) is None:
+        return entry
+    if name not in _failures():
+        raise unknown_name(f"{file}: failure", name, _failures())
+    failure = _failures()[name]
+    own = {key: value for key, value in entry.items() if key != "failure"}
+    texts = {key: failure[key] for key in ("id", "title", "cause")}
+    return {**texts, "fixes": failure["advice"], **own}
 
 
 _KEYS = (*(set(Rule.__dataclass_fields__) - {"offers", "where", "file"}), "fixes", *CONDITIONS)

@@ -187,3 +187,11 @@ def test_the_findings_that_the_list_of_defects_names_exist() -> None:
     assert len(meant) > 20
     for id in meant:
         assert any(fnmatch(id, row.id) or row.category == id for row in ROWS), id
+
+
+@pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.id)
+def test_a_failure_means_the_same_in_a_console_and_in_a_record(rule: Rule) -> None:
+    meanings = [(kind.title, kind.cause) for kind in FAILURES.values() if kind.id == rule.id]
+    # In a console, a reward function may also be one that cannot be loaded.
+    if meanings and rule.id != "reward_function_error":
+        assert (rule.title, rule.cause) in meanings

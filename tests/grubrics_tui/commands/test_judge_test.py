@@ -90,7 +90,7 @@ def test_a_judge_that_refuses_is_exit_code_1_with_its_class_and_fix() -> None:
     with judge_server(every=refusal) as server:
         done = judge_test("grpo_tiny", *at(server.url))
     assert done.exit_code == 1
-    assert "Judge rejected the API key  [judge_auth]" in done.stdout
+    assert "The judge rejected the credentials  [judge_auth]" in done.stdout
     assert "advice: Set the key in .env" in done.stdout
     assert done.stderr == ""
 
