@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import takewhile
 from typing import Any
 
@@ -17,6 +18,7 @@ from engine.base.typed import to_json
 from engine.config.frozen import decides_training
 from engine.report.differences import trained_values
 from engine.run.history.columns import Column, Floats
+from engine.run.history.plot import Band, Line, Values
 from engine.run.kinds import find_kind
 from engine.run.manifest import FullManifest
 
@@ -99,34 +101,45 @@ def group_by_name(names: Mapping[str, str]) -> Grouping:
     return grouping
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A metric of a group along its steps: mean, standard deviation, lowest and highest run."""
+def group_line(
+    columns: Sequence[Column],
+    label: str,
+    ink: str,
+    *,
+    key: str = "",
+    clock: Column | None = None,
+    until: int | None = None,
+) -> Line:
+    """A metric of a group up to the step ``until``: of one run as it was logged, of several their
+    mean at the steps that all of them have.
 
-    steps: Floats
-    mean: Floats
-    std: Floats
-    low: Floats
-    high: Floats
-
-
-def mean_curve(columns: Sequence[Column]) -> Curve:
-    """The metric at the steps where all runs of a group have a value.
-
-    Runs that never logged the metric are left out. A mean over some of the runs would jump where
-    one of them ends. The standard deviation is that of a sample (n - 1).
+    The mean has bands: one standard deviation of a sample (n - 1) to each side, and from the lowest
+    to the highest run. Runs that never logged the metric are left out. A mean over some of the runs
+    would jump where one of them ends; where one of them logged no number, the line has a gap.
     """
-    logged = [column for column in columns if np.isfinite(column.values).any()]
-    if not logged:
-        return Curve(*[np.empty(0)] * 5)
-    steps = logged[0].steps
-    for column in logged[1:]:
-        steps = np.intersect1d(steps, column.steps, assume_unique=True)
-    values = np.stack([column.at(steps, np.nan) for column in logged])
-    complete = np.isfinite(values).all(axis=0)
-    steps, values = steps[complete], values[:, complete]
-    std = values.std(axis=0, ddof=1) if len(logged) > 1 else np.zeros(steps.size)
-    return Curve(steps, values.mean(axis=0), std, values.min(axis=0), values.max(axis=0))
+    if len(columns) == 1:
+        (column,) = columns
+        size = _size(column.steps, until)
+        x, y = column.steps[:size], column.values[:size]
+        return Line(x, y, label, ink=ink, key=key, clock=clock, source=column)
+    logged = [each for each in columns if np.isfinite(each.values).any()] or columns
+    intersect = partial(np.intersect1d, assume_unique=True)
+    shared = reduce(intersect, [each.steps for each in logged])
+    gaps = [each.steps[np.isnan(each.values)] for each in columns]
+    steps = np.unique(np.concatenate([shared, *gaps]))
+    steps = steps[: _size(steps, until)]
+    values = np.stack([each.at(steps, np.nan) for each in logged])
+    mean, low, high = values.mean(axis=0), values.min(axis=0), values.max(axis=0)
+    std = values.std(axis=0, ddof=min(1, len(logged) - 1))
+    bands = (
+        Band("spread", mean - std, mean + std, (Values(steps, std, "std"),)),
+        Band("extremes", low, high, (Values(steps, low, "min"), Values(steps, high, "max"))),
+    )
+    return Line(steps, mean, label, ink=ink, key=key, clock=clock, bands=bands)
+
+
+def _size(steps: Floats, until: int | None) -> int:
+    return steps.size if until is None else int(np.searchsorted(steps, until, side="right"))
 
 
 def _identity(manifest: FullManifest, values: Mapping[str, Any]) -> str:

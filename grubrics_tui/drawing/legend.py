@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from engine.run.history.plot import Line, Plot, Values
 from grubrics_tui.drawing.axis import format_place
-from grubrics_tui.drawing.chart_data import Line, Plot, Values, View
-from grubrics_tui.drawing.plot import glyph_of, x_range
+from grubrics_tui.drawing.plot import MARK_INK, glyph_of, mark_glyph, x_range
 from grubrics_tui.drawing.prepare import without_logarithm
 from grubrics_tui.drawing.spans import Row, Span, width_of
+from grubrics_tui.drawing.view import View
 
 _GAP = 2
 
@@ -80,8 +81,8 @@ def _values(plot: Plot, view: View, look: Look) -> Iterator[Row]:
         yield entry(key, line.ink, line.label, _reading(line, view, x, line.x.size > 0))
         yield from _band_facts(line, view, x, shapes)
     for marks in plot.marks:
-        key = marks.ascii_glyph if shapes else marks.glyph
-        yield entry(key, marks.ink, marks.label, _reading(marks, view, x, True))
+        key = mark_glyph(ascii_only=shapes)
+        yield entry(key, MARK_INK, marks.label, _reading(marks, view, x, True))
     for fact in plot.facts:
         value = _found(fact, x)[1]
         if value or not fact.tone:

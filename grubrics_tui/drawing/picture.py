@@ -11,6 +11,8 @@ from grubrics_tui.drawing.spans import Row, Span
 
 Chars = NDArray[np.uint32]
 _SPACE = ord(" ")
+EIGHTHS: Chars = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
+"""Blocks that fill so many eighths of a cell from below."""
 
 
 class Picture:

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.base.ticks import Axis, Range, around, axis_of, steady
+from engine.run.history.columns import Floats, Ints
+from engine.run.history.plot import Line, Marks, Plot, extremes, logarithmic
 from grubrics_tui.drawing.axis import UNITS, gutter_of, x_labels
-from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
-from grubrics_tui.drawing.picture import Picture
-from grubrics_tui.drawing.prepare import inside, logarithmic, within
+from grubrics_tui.drawing.picture import EIGHTHS, Picture
+from grubrics_tui.drawing.prepare import inside, within
 from grubrics_tui.drawing.spans import Row
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from grubrics_tui.drawing.view import View
 
 _BITS = np.array([[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]], np.uint8)
 """The bit of the dot at [row from the top][column] of a braille character."""
@@ -114,9 +113,9 @@ def braille(low: Ints, high: Ints, height: int) -> NDArray[np.uint8]:
     return bits
 
 
-def _levels(values: Floats, y: Range, size: int) -> Ints:
-    """The row of each value among ``size`` rows; 0 is the lowest."""
-    shares = (values - y.low) / (y.high - y.low)
+def _levels(values: Floats, span: Range, size: int) -> Ints:
+    """The place of each value among ``size`` rows or columns of dots; 0 is the lowest."""
+    shares = (values - span.low) / span.size
     return np.rint(np.clip(shares, 0.0, 1.0) * (size - 1)).astype(np.int64)
 
 
@@ -194,7 +193,7 @@ def _interpolated(filled: Ints, values: Floats, width: int) -> Floats:
 LINE_GLYPHS = "*+xo#@%&"
 """The characters of the lines where there is no color, or no braille."""
 
-_EIGHTHS = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
+MARK_INK = "mark"
 _BRAILLE = 0x2800
 _ROOM_FOR_EVENTS = 6
 BAND_COLUMNS = 100
@@ -303,8 +302,7 @@ class _Body:
     def columns(self, x: Floats) -> Ints:
         """The columns of the cells at ``x``."""
         dots = self.frame.dots[0]
-        shares = np.clip((x - self.x.low) / self.x.size, 0, 1)
-        return np.rint(shares * (dots - 1)).astype(np.int64) // (dots // self.width)
+        return _levels(x, self.x, dots) // (dots // self.width)
 
     def row(self, value: float) -> int:
         return int(self.rows(np.array([value]))[0])
@@ -312,22 +310,15 @@ class _Body:
     def rows(self, values: Floats) -> Ints:
         """The rows of the cells for ``values``; 0 is at the top."""
         dots = self.frame.dots[1]
-        shares = np.clip((values - self.y.low) / self.y.size, 0, 1)
-        levels = np.rint(shares * (dots - 1)).astype(np.int64)
-        return self.height - 1 - levels // (dots // self.height)
+        return self.height - 1 - _levels(values, self.y, dots) // (dots // self.height)
 
 
 def _y_range(plot: Plot, view: View, x: Range) -> Range:
-    return around(extremes(plot, view, x))
+    return around(extremes(shown_values(plot, view, x)))
 
 
-def extremes(plot: Plot, view: View, x: Range) -> list[float]:
-    """The lowest and the highest value of everything that is drawn inside ``x``."""
-    extents = (_extent(values) for values in _shown(plot, view, x))
-    return [edge for extent in extents if extent is not None for edge in extent]
-
-
-def _shown(plot: Plot, view: View, x: Range) -> Iterator[Floats]:
+def shown_values(plot: Plot, view: View, x: Range) -> Iterator[Floats]:
+    """The values of everything that is drawn inside ``x``."""
     for line in plot.lines:
         part, band = inside(line.x, x), line.band(view.band)
         yield line.y[part]
@@ -339,12 +330,6 @@ def _shown(plot: Plot, view: View, x: Range) -> Iterator[Floats]:
             yield means(line.x, band.high, x, BAND_COLUMNS)
     for marks in plot.marks:
         yield within(marks, x)
-
-
-def _extent(values: Floats) -> tuple[float, float] | None:
-    with np.errstate(invalid="ignore"):
-        low, high = np.fmin.reduce(values, initial=np.nan), np.fmax.reduce(values, initial=np.nan)
-    return None if np.isnan(low) else (float(low), float(high))
 
 
 def _draw_levels(body: _Body, axis: Axis) -> None:
@@ -378,6 +363,10 @@ def glyph_of(number: int) -> str:
     return LINE_GLYPHS[number % len(LINE_GLYPHS)]
 
 
+def mark_glyph(*, ascii_only: bool) -> str:
+    return "o" if ascii_only else "◆"
+
+
 def _draw_band(body: _Body, x: Floats, low: Floats, high: Floats, role: str) -> None:
     """Color every column from the mean of ``low`` to the mean of ``high``, to an eighth."""
     bottom, top = (body.frame.eighths(means(x, edge, body.x, body.width)) for edge in (low, high))
@@ -389,8 +378,8 @@ def _draw_band(body: _Body, x: Floats, low: Floats, high: Floats, role: str) -> 
         body.char[covered], body.ink[covered] = ord(":"), ink
         return
     from_below, to_above = covered & (start == 0), covered & (start > 0) & (end == 8)
-    body.char[from_below], body.ink[from_below] = _EIGHTHS[end[from_below]], ink
-    body.char[to_above] = _EIGHTHS[start[to_above]]
+    body.char[from_below], body.ink[from_below] = EIGHTHS[end[from_below]], ink
+    body.char[to_above] = EIGHTHS[start[to_above]]
     body.ink[to_above], body.paper[to_above] = body.picture.color("surface"), ink
     thin = covered & ~from_below & ~to_above
     body.char[thin], body.ink[thin] = ord("━"), ink
@@ -416,8 +405,8 @@ def _draw_line(body: _Body, x: Floats, y: Floats, role: str, glyph: str) -> None
 
 def _behind(body: _Body) -> NDArray[np.uint8]:
     """The color of most of each cell, which stays as background under a line."""
-    filled = np.searchsorted(_EIGHTHS[1:], body.char, side="right")
-    is_block = (body.char >= _EIGHTHS[1]) & (body.char <= _EIGHTHS[8])
+    filled = np.searchsorted(EIGHTHS[1:], body.char, side="right")
+    is_block = (body.char >= EIGHTHS[1]) & (body.char <= EIGHTHS[8])
     lower = is_block & (body.paper == 0) & (filled >= 4)
     upper = is_block & (body.paper != 0) & (filled < 5)
     return np.where(lower, body.ink, np.where(upper | ~is_block, body.paper, 0))
@@ -431,8 +420,8 @@ def _draw_marks(body: _Body, marks: Marks) -> None:
     columns = body.columns(x[is_finite])
     rows = body.rows(y[is_finite])
     body.paper[rows, columns] = _behind(body)[rows, columns]
-    body.char[rows, columns] = ord(marks.ascii_glyph if body.ascii_only else marks.glyph)
-    body.ink[rows, columns] = body.picture.color(marks.ink)
+    body.char[rows, columns] = ord(mark_glyph(ascii_only=body.ascii_only))
+    body.ink[rows, columns] = body.picture.color(MARK_INK)
 
 
 def _draw_cursor(body: _Body, cursor: float) -> None:
@@ -460,7 +449,7 @@ def _draw_points(body: _Body, lines: tuple[Line, ...], cursor: float) -> None:
 
 def _has_events(plot: Plot, x: Range) -> bool:
     has_flags = any(flags.x[inside(flags.x, x)].size for flags in plot.flags)
-    return has_flags or any(np.isnan(within(values, x)).any() for values in plot.drawn)
+    return has_flags or any(values.gaps[inside(values.gaps, x)].size for values in plot.drawn)
 
 
 def _draw_events(body: _Body, plot: Plot) -> None:
@@ -471,9 +460,8 @@ def _draw_events(body: _Body, plot: Plot) -> None:
         glyph = flags.kind.ascii_glyph if body.ascii_only else flags.kind.glyph
         _stamp(body, flags.x[inside(flags.x, body.x)], glyph, flags.kind.ink)
     for values in plot.drawn:
-        part = inside(values.x, body.x)
-        without_value = values.x[part][np.isnan(values.y[part])]
-        _stamp(body, without_value, "x" if body.ascii_only else "×", "error")
+        gaps = values.gaps[inside(values.gaps, body.x)]
+        _stamp(body, gaps, "x" if body.ascii_only else "×", "error")
 
 
 def _stamp(body: _Body, x: Floats, glyph: str, role: str) -> None:

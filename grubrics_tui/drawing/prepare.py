@@ -1,4 +1,4 @@
-"""Turn a plot of steps into the one that is drawn: smoothed, on the view's x axis, logarithmic."""
+"""Turn a plot of steps into the one that is drawn: smoothed, on the view's x axis."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from engine.base.ticks import Range
 from engine.run.history.columns import Column, Floats
+from engine.run.history.plot import Band, Line, Plot, Values
 from grubrics_tui.drawing.axis import XAxis, has_times, moments, places
-from grubrics_tui.drawing.chart_data import Band, Line, Plot, Values, View
+from grubrics_tui.drawing.view import View
 
 _NEGLIGIBLE = 1e-17
 
@@ -149,23 +150,6 @@ def view_of(plot: Plot, view: View) -> View:
     )
 
 
-def logarithmic(plot: Plot) -> Plot:
-    """The same with the logarithms of all values; what has none is a gap."""
-    return replace(
-        plot,
-        lines=tuple(
-            replace(
-                line,
-                y=_log(line.y),
-                raw=None if line.raw is None else _log(line.raw),
-                bands=tuple(replace(b, low=_log(b.low), high=_log(b.high)) for b in line.bands),
-            )
-            for line in plot.lines
-        ),
-        marks=tuple(replace(marks, y=_log(marks.y)) for marks in plot.marks),
-    )
-
-
 def without_logarithm(plot: Plot, x: Range) -> int:
     """How many of the values inside ``x`` a logarithmic axis cannot show."""
     with np.errstate(invalid="ignore"):
@@ -180,8 +164,3 @@ def within(values: Values, x: Range) -> Floats:
 def inside(x: Floats, span: Range) -> slice:
     first = int(np.searchsorted(x, span.low, side="left"))
     return slice(first, int(np.searchsorted(x, span.high, side="right")))
-
-
-def _log(values: Floats) -> Floats:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(values > 0, np.log10(values), np.nan)

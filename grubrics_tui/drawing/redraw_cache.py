@@ -10,8 +10,9 @@ import numpy as np
 
 from engine.base.ticks import Range
 from engine.run.history.columns import Floats
-from grubrics_tui.drawing.chart_data import Plot, Values, View
-from grubrics_tui.drawing.plot import BAND_COLUMNS, Frame, edges_of, extremes, mean_of, x_range
+from engine.run.history.plot import Plot, Values, extremes
+from grubrics_tui.drawing.plot import BAND_COLUMNS, Frame, edges_of, mean_of, shown_values, x_range
+from grubrics_tui.drawing.view import View
 
 
 class RedrawCheck:
@@ -26,7 +27,7 @@ class RedrawCheck:
         self._marks = _marks(plot)
         self._lines = [_Dots(x, y, frame) for x, y in _lines(plot)]
         bands = _bands(plot, view)
-        seen = extremes(plot, view, frame.x) if bands and y_follows else []
+        seen = extremes(shown_values(plot, view, frame.x)) if bands and y_follows else []
         room = Range(min(seen), max(seen)) if seen else None
         self._bands = [_Edge(x, y, frame, room) for x, y in bands]
 

@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.base.ticks import Range, axis_of, step_between
-from engine.run.history.columns import Floats
+from engine.run.history.columns import Floats, Ints
 from grubrics_tui.drawing.axis import UNITS, XAxis, format_place, gutter_of
-from grubrics_tui.drawing.picture import Picture
-from grubrics_tui.drawing.plot import Ints
+from grubrics_tui.drawing.picture import EIGHTHS, Picture
 from grubrics_tui.drawing.spans import Row
 
-_EIGHTHS = np.array([ord(char) for char in " ▁▂▃▄▅▆▇█"], np.uint32)
 _WIDEST = 7
 _AIR = 1.04
 """Room above the tallest column."""
@@ -190,7 +188,7 @@ def _blocks(
     high = np.take_along_axis(share, upper[:, :, None], axis=2)[:, :, 0]
     cut = np.clip(np.rint(low * 8 / np.maximum(1, low + high)), 1, 7).astype(np.int64)
     has_two = (filled == 8) & (lower != upper)
-    return _EIGHTHS[np.where(has_two, cut, filled)], has_two
+    return EIGHTHS[np.where(has_two, cut, filled)], has_two
 
 
 def _draw_cursor(

@@ -8,8 +8,8 @@ from itertools import chain
 import numpy as np
 
 from engine.run.history.columns import Floats
+from engine.run.history.plot import Plot, Values
 from grubrics_tui.drawing.axis import format_place, has_times, places
-from grubrics_tui.drawing.chart_data import Plot, Values
 from grubrics_tui.drawing.spans import Row, Span
 
 _GAP = 2

@@ -13,10 +13,10 @@ from engine.run.finding import Finding
 from engine.run.history import metrics
 from engine.run.history.columns import Column, Columns, Floats
 from engine.run.history.live import Update
+from engine.run.history.plot import FlagKind, Flags
 from engine.run.history.sweep import Sweep
 from engine.run.history.train_log import Step
 from engine.run.state import RunState
-from grubrics_tui.drawing.chart_data import FlagKind, Flags
 from grubrics_tui.model.system_history import SystemHistory
 from grubrics_tui.text.terminal_text import clean_line
 

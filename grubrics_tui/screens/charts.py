@@ -11,7 +11,7 @@ from textual import on
 from textual.reactive import reactive
 
 from grubrics_tui.drawing.axis import X_AXES, XAxis, has_times, places, steps_at
-from grubrics_tui.drawing.chart_data import BANDS, SMOOTHING, View
+from grubrics_tui.drawing.view import BANDS, SMOOTHING, View
 from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.widgets.chart_base import ChartBase
 

@@ -9,14 +9,15 @@ import numpy as np
 from engine.base.quantities import format_number
 from engine.base.ticks import Range
 from engine.run.history.columns import Column, Floats
+from engine.run.history.plot import Band, Line, Plot, Writer
 from grubrics_tui.drawing.axis import steps_at
-from grubrics_tui.drawing.chart_data import Band, Line, Plot, View, Writer
 from grubrics_tui.drawing.legend import legend
 from grubrics_tui.drawing.plot import Frame, framed, y_range
 from grubrics_tui.drawing.prepare import Smoother, on_axis, view_of
 from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused
 from grubrics_tui.drawing.spans import Row
 from grubrics_tui.drawing.table import neighbor, table
+from grubrics_tui.drawing.view import View
 from grubrics_tui.model.history import History
 from grubrics_tui.widgets.chart_base import ChartBase
 

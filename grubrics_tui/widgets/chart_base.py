@@ -12,9 +12,9 @@ from textual.strip import Strip
 
 from engine.base.ticks import Range
 from engine.run.history.columns import Column
-from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.legend import Look
 from grubrics_tui.drawing.spans import Row
+from grubrics_tui.drawing.view import View
 from grubrics_tui.widgets.span_widget import SpanWidget
 
 _CLOSER, _FURTHER = 0.8, 1.25

@@ -23,8 +23,7 @@ from engine.base.quantities import (
 )
 from engine.run.history import metrics
 from engine.run.history.columns import Floats
-from engine.run.history.sweep import Sweep
-from grubrics_tui.drawing.chart_data import Band, Fact, Line, Marks, Plot, Values, Writer
+from engine.run.history.plot import Band, Fact, Line, Marks, Plot, Values, Writer, sweep_line
 from grubrics_tui.model.history import History
 from grubrics_tui.settings.settings import JudgePrice
 from grubrics_tui.widgets.chart import Chart, line_of
@@ -322,24 +321,13 @@ def validation_names(history: History) -> list[str]:
 
 def validation_plot(history: History) -> Plot:
     names, inks = validation_names(history), iter(INKS)
-    swept = [sweep_line(history.sweep, next(inks))] if history.sweep is not None else []
+    sweeps = [] if history.sweep is None else [history.sweep]
+    swept = (sweep_line(sweep, f"sweep {sweep.metric}", next(inks)) for sweep in sweeps)
     lines = (
         line_of(history, name, name.removeprefix("val-core/"), format_fixed, ink=ink)
         for name, ink in zip(names, inks, strict=False)
     )
     return Plot((*swept, *lines), clock=history.columns.times)
-
-
-def sweep_line(sweep: Sweep, ink: str) -> Line:
-    """The mean of each checkpoint in a band of its 95% interval."""
-    steps = np.array([point.step for point in sweep.points], dtype=np.float64)
-    means = np.array([point.mean for point in sweep.points])
-    # A point without an interval is its own band.
-    low = np.array([p.mean if p.low is None else p.low for p in sweep.points])
-    high = np.array([p.mean if p.high is None else p.high for p in sweep.points])
-    facts = (Values(steps, low, "from", format_fixed), Values(steps, high, "to", format_fixed))
-    bands = (Band("spread", low, high, facts),)
-    return Line(steps, means, f"sweep {sweep.metric}", format_fixed, ink=ink, bands=bands)
 
 
 def metrics_plot(history: History, names: tuple[str, ...]) -> Plot:

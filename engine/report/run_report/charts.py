@@ -6,7 +6,6 @@ Which metrics, a line for each group, a band over seeds. The same chart gives th
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import replace
 from html import escape
 from textwrap import wrap
 
@@ -16,11 +15,12 @@ from engine.base.errors import unknown_name
 from engine.base.quantities import format_count, format_number
 from engine.base.ticks import Axis, Range, around, axis_of, step_ticks
 from engine.report.compare import metric_names
-from engine.report.groups import mean_curve
+from engine.report.groups import group_line
 from engine.report.run_record import RunRecord
-from engine.report.run_report.report import Chart, Legend, Series
-from engine.run.history.columns import Column, Floats, Ints
+from engine.report.run_report.report import Chart, Legend
+from engine.run.history.columns import Floats, Ints
 from engine.run.history.metrics import usual_metrics
+from engine.run.history.plot import Band, Line, Plot, extremes, logarithmic, sweep_line
 from engine.run.history.sweep import Sweep
 
 _WIDTH, _HEIGHT = 400, 210
@@ -90,14 +90,14 @@ def draw_file(chart: Chart) -> str:
     name = wrap(chart.name, _CHARACTERS)
     top = _LINE * len(name) + 6
     below = [
-        *_legend(chart.series),
-        *((None, line) for n in chart.notes for line in wrap(n, _CHARACTERS)),
+        *_legend(chart.plot.lines),
+        *(("", line) for n in chart.notes for line in wrap(n, _CHARACTERS)),
     ]
     words = [_text(_LEFT, _LINE * n, line, bold=True) for n, line in enumerate(name, start=1)]
     for number, (color, line) in enumerate(below, start=1):
         y = top + _HEIGHT + _LINE * number - 4
         words.append(_text(_LEFT + 20, y, line))
-        if color is not None:
+        if color:
             words.append(f'<path class="line s{color}" d="M{_LEFT} {y - 4}h14"/>')
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -109,12 +109,17 @@ def draw_file(chart: Chart) -> str:
     )
 
 
-def _legend(drawn: Sequence[Series]) -> Iterator[tuple[int | None, str]]:
-    """The lines of the legend; the first of each series has its color."""
-    for series in drawn:
-        first, *rest = wrap(f"{series.key} {series.label}", _CHARACTERS) or [""]
-        yield series.color, first
-        yield from ((None, line) for line in rest)
+def _legend(drawn: Sequence[Line]) -> Iterator[tuple[str, str]]:
+    """The lines of the legend; the first of each line of the chart has its color."""
+    for line in drawn:
+        first, *rest = wrap(f"{line.key} {line.label}", _CHARACTERS) or [""]
+        yield _color(line), first
+        yield from (("", text) for text in rest)
+
+
+def _color(line: Line) -> str:
+    """``3`` for ``series-3``."""
+    return line.ink.removeprefix("series-")
 
 
 def _text(x: int, y: int, line: str, *, bold: bool = False) -> str:
@@ -124,51 +129,44 @@ def _text(x: int, y: int, line: str, *, bold: bool = False) -> str:
 
 def describe_chart(chart: Chart) -> str:
     """The chart in words: the last value of every line."""
-    ends = []
-    for series in chart.series:
-        known = np.flatnonzero(np.isfinite(series.values))
-        if known.size:
-            value, step = series.values[known[-1]], series.steps[known[-1]]
-            ends.append(f"{series.key} {format_number(value)} at step {step:.0f}".strip())
+    ends = [
+        f"{line.key} {format_number(value)} at step {step:.0f}".strip()
+        for line in _with_values(chart.plot)
+        for step, value in [_end(line)]
+    ]
     return f"{chart.name}: {', '.join(ends) or 'no values'}"
 
 
+def _with_values(plot: Plot) -> tuple[Line, ...]:
+    return tuple(line for line in plot.lines if np.isfinite(line.y).any())
+
+
+def _end(line: Line) -> tuple[float, float]:
+    """The last step with a value, and the value."""
+    last = np.flatnonzero(np.isfinite(line.y))[-1]
+    return float(line.x[last]), float(line.y[last])
+
+
 def _plot(chart: Chart) -> Iterator[str]:
-    drawn = [series for series in chart.series if np.isfinite(series.values).any()]
-    if not drawn:
+    plot = Plot(_with_values(chart.plot))
+    extent = plot.extent()
+    if extent is None:
         yield f'<text x="{_LEFT}" y="{_HEIGHT // 2}">no values</text>'
         return
-    drawn = [_with_logarithms(series) for series in drawn] if chart.is_log else drawn
-    x, y = _x_range(drawn), around(_extremes(drawn))
-    yield from _grid(x, axis_of(y, _ROWS, log=chart.is_log))
-    for series in drawn:
-        yield from _band(series, x, y)
-    for series in drawn:
-        yield _line(series, x, y)
-    if len(drawn) > 1:
-        yield from _keys(drawn, x, y)
-
-
-def _with_logarithms(series: Series) -> Series:
-    low, high = (None if end is None else np.log10(end) for end in (series.low, series.high))
-    return replace(series, values=np.log10(series.values), low=low, high=high)
-
-
-def _x_range(drawn: Sequence[Series]) -> Range:
-    first = min(float(series.steps[0]) for series in drawn)
-    last = max(float(series.steps[-1]) for series in drawn)
-    return Range(first, last) if last > first else Range(first - 0.5, first + 0.5)
-
-
-def _extremes(drawn: Sequence[Series]) -> list[float]:
-    """The lowest and highest values of all lines and bands."""
-    return [
-        float(end)
-        for series in drawn
-        for values in (series.values, series.low, series.high)
-        if values is not None and np.isfinite(values).any()
-        for end in (np.nanmin(values), np.nanmax(values))
-    ]
+    lines = (logarithmic(plot) if chart.is_log else plot).lines
+    steps = {float(line.x[end]) for line in lines for end in (0, -1)}
+    # A single step is in the middle.
+    x = extent if len(steps) > 1 else Range(extent.low - 0.5, extent.low + 0.5)
+    bands = [(line, band) for line in lines if (band := line.band(chart.band)) is not None]
+    edges = [edge for _, band in bands for edge in (band.low, band.high)]
+    y = axis_of(around(extremes([*(line.y for line in lines), *edges])), _ROWS, log=chart.is_log)
+    yield from _grid(x, y)
+    for line, band in bands:
+        yield from _band(line, band, x, y.span)
+    for line in lines:
+        yield _line(line, x, y.span)
+    if len(lines) > 1:
+        yield from _keys(lines, x, y.span)
 
 
 def _grid(x: Range, y: Axis) -> Iterator[str]:
@@ -184,40 +182,38 @@ def _grid(x: Range, y: Axis) -> Iterator[str]:
     yield f'<path class="grid" d="M{_LEFT} {bottom}H{right}"/>'
 
 
-def _line(series: Series, x: Range, y: Range) -> str:
+def _line(line: Line, x: Range, y: Range) -> str:
     """The line; a dot where no neighbor is left. Below, a tick where a step has no number."""
-    kept = kept_points(series.steps, series.values, x, _COLUMNS)
-    pieces = find_pieces(kept, series.values)
+    kept = kept_points(line.x, line.y, x, _COLUMNS)
+    pieces = find_pieces(kept, line.y)
     lines, dots = (
-        "".join(_path(series.steps[p], series.values[p], x, y) for p in chosen)
+        "".join(_path(line.x[p], line.y[p], x, y) for p in chosen)
         for chosen in ([p for p in pieces if p.size > 1], [p for p in pieces if p.size == 1])
     )
-    title = f"<title>{escape(f'{series.key} {series.label}'.strip())}</title>"
-    line = "".join(
-        f'<path class="{kind} s{series.color}" d="{path}">{title}</path>'
+    title = f"<title>{escape(f'{line.key} {line.label}'.strip())}</title>"
+    drawn = "".join(
+        f'<path class="{kind} s{_color(line)}" d="{path}">{title}</path>'
         for kind, path in (("line", lines), ("line dot", dots))
         if path
     )
-    gaps = missing_places(series.steps, series.values, x, _COLUMNS)
-    if not gaps.size:
-        return line
-    marks = "".join(f"M{_x(step, x):.1f} {_HEIGHT - _BOTTOM}v-6" for step in gaps.tolist())
-    return f'{line}<path class="gap s{series.color}" d="{marks}"/>'
+    if not line.gaps.size:
+        return drawn
+    gaps = one_per_column(line.gaps, x, _COLUMNS).tolist()
+    marks = "".join(f"M{_x(step, x):.1f} {_HEIGHT - _BOTTOM}v-6" for step in gaps)
+    return f'{drawn}<path class="gap s{_color(line)}" d="{marks}"/>'
 
 
-def _band(series: Series, x: Range, y: Range) -> Iterator[str]:
+def _band(line: Line, band: Band, x: Range, y: Range) -> Iterator[str]:
     """The area between the ends of the band, in pieces as the line has them."""
-    if series.low is None or series.high is None:
-        return
     shape = ""
-    for piece in find_pieces(np.flatnonzero(np.isfinite(series.low)), series.low):
-        steps, low, high = (a[piece] for a in (series.steps, series.low, series.high))
+    for piece in find_pieces(np.flatnonzero(np.isfinite(band.low)), band.low):
+        steps, low, high = (a[piece] for a in (line.x, band.low, band.high))
         top, base = (kept_points(steps, values, x, _COLUMNS) for values in (high, low))
         there = _path(steps[top], high[top], x, y)
         back = _path(steps[base][::-1], low[base][::-1], x, y)
         shape += f"{there}L{back[1:]}Z" if piece.size > 1 else ""
     if shape:
-        yield f'<path class="band f{series.color}" d="{shape}"/>'
+        yield f'<path class="band f{_color(line)}" d="{shape}"/>'
 
 
 def _path(steps: Floats, values: Floats, x: Range, y: Range) -> str:
@@ -228,22 +224,18 @@ def _path(steps: Floats, values: Floats, x: Range, y: Range) -> str:
     return f"M{points[0]}h0" if len(points) == 1 else f"M{'L'.join(points)}"
 
 
-def _keys(drawn: Sequence[Series], x: Range, y: Range) -> Iterator[str]:
+def _keys(lines: Sequence[Line], x: Range, y: Range) -> Iterator[str]:
     """The letter of every line at its end, moved apart where lines end together."""
-    ends = []
-    for series in drawn:
-        last = np.flatnonzero(np.isfinite(series.values))[-1]
-        level = _y(float(series.values[last]), y)
-        ends.append((level, _x(float(series.steps[last]), x), series))
+    ends = [(_y(value, y), _x(step, x), line) for line in lines for step, value in [_end(line)]]
     ends.sort(key=lambda end: end[0])
     lowest = _HEIGHT - _BOTTOM - _KEY * (len(ends) - 1)
     free = float(_TOP)
-    for number, (level, place, series) in enumerate(ends):
+    for number, (level, place, line) in enumerate(ends):
         level = max(free, min(level, lowest + _KEY * number))
         free = level + _KEY
         yield (
-            f'<text class="key f{series.color}" x="{place + 4:.1f}" y="{level + 3.5:.1f}">'
-            f"{escape(series.key)}</text>"
+            f'<text class="key f{_color(line)}" x="{place + 4:.1f}" y="{level + 3.5:.1f}">'
+            f"{escape(line.key)}</text>"
         )
 
 
@@ -284,9 +276,8 @@ def find_pieces(kept: Ints, values: Floats) -> list[Ints]:
     return np.split(kept, breaks)
 
 
-def missing_places(steps: Floats, values: Floats, x: Range, columns: int) -> Floats:
-    """The steps without a number, at most one of each column."""
-    steps = steps[~np.isfinite(values)]
+def one_per_column(steps: Floats, x: Range, columns: int) -> Floats:
+    """The first of the ascending steps in each column."""
     column = ((steps - x.low) / x.size * columns).astype(np.int64)
     return steps[np.unique(column, return_index=True)[1]]
 
@@ -325,12 +316,15 @@ def draw_metrics(
     """A chart of each metric; ``log`` names those whose axis is to be logarithmic."""
     by_id = {record.id: record for record in records}
     for metric in metrics:
-        series = tuple(
-            _series(entry, [by_id[run].columns.get(metric) for run in entry.runs])
-            for entry in legend
-            if any(len(by_id[run].columns.get(metric)) for run in entry.runs)
+        groups = (
+            (entry, [by_id[run].columns.get(metric) for run in entry.runs]) for entry in legend
         )
-        yield _chart(metric, series, wants_log=metric in log)
+        lines = tuple(
+            group_line(columns, entry.name, f"series-{entry.color}", key=entry.key)
+            for entry, columns in groups
+            if any(map(len, columns))
+        )
+        yield _chart(metric, lines, wants_log=metric in log)
 
 
 def draw_sweeps(sweeps: Sequence[tuple[Legend, str, Sweep]]) -> Iterator[Chart]:
@@ -340,72 +334,41 @@ def draw_sweeps(sweeps: Sequence[tuple[Legend, str, Sweep]]) -> Iterator[Chart]:
     """
     kinds = dict.fromkeys((sweep.metric, sweep.evaluation) for _, _, sweep in sweeps)
     for metric, evaluation in kinds:
-        series = tuple(
-            _swept(entry, run, sweep)
+        lines = tuple(
+            sweep_line(sweep, run, f"series-{entry.color}", key=entry.key)
             for entry, run, sweep in sweeps
             if (sweep.metric, sweep.evaluation) == (metric, evaluation)
         )
-        yield Chart(f"checkpoints: {metric} ({evaluation})", series, notes=("band: 95% interval",))
+        name = f"checkpoints: {metric} ({evaluation})"
+        yield Chart(name, Plot(lines), "spread", notes=("band: 95% interval",))
 
 
-def _series(entry: Legend, columns: Sequence[Column]) -> Series:
-    """The line of a group: of one run as it was logged, of several their mean.
-
-    A step at which one of them logged no number has no mean.
-    """
-    if len(columns) == 1:
-        return Series(entry.key, entry.name, entry.color, columns[0].steps, columns[0].values)
-    curve = mean_curve(columns)
-    missing = [column.steps[~np.isfinite(column.values)] for column in columns]
-    steps = np.unique(np.concatenate([curve.steps, *missing]))
-    known = np.isin(steps, curve.steps)
-    values, low, high = (np.full(steps.size, np.nan) for _ in range(3))
-    values[known], low[known], high[known] = curve.mean, curve.low, curve.high
-    return Series(entry.key, entry.name, entry.color, steps, values, low, high)
-
-
-def _swept(entry: Legend, run: str, sweep: Sweep) -> Series:
-    points = sweep.points
-    low = [point.mean if point.low is None else point.low for point in points]
-    high = [point.mean if point.high is None else point.high for point in points]
-    return Series(
-        entry.key,
-        run,
-        entry.color,
-        np.array([float(point.step) for point in points]),
-        np.array([point.mean for point in points]),
-        np.array(low),
-        np.array(high),
-    )
-
-
-def _chart(metric: str, series: tuple[Series, ...], *, wants_log: bool) -> Chart:
-    notes = list(_missing(series))
-    if any(line.low is not None for line in series):
+def _chart(metric: str, lines: tuple[Line, ...], *, wants_log: bool) -> Chart:
+    notes = list(_missing(lines))
+    if any(line.bands for line in lines):
         notes.append("band: from the lowest to the highest seed")
-    refusal = _log_refusal(series) if wants_log else None
+    refusal = _log_refusal(lines) if wants_log else None
     if refusal:
         notes.append(refusal)
     is_log = wants_log and refusal is None
     if is_log:
         notes.append("logarithmic axis")
-    return Chart(metric, series, is_log, tuple(notes))
+    return Chart(metric, Plot(lines), is_log=is_log, notes=tuple(notes))
 
 
-def _missing(series: Sequence[Series]) -> Iterator[str]:
+def _missing(lines: Sequence[Line]) -> Iterator[str]:
     """What the marks below the lines stand for."""
-    for line in series:
-        steps = line.steps[~np.isfinite(line.values)]
-        if steps.size:
-            count = format_count(steps.size, "step")
-            yield f"{line.key} has no number at {count}, first {steps[0]:.0f}".strip()
+    for line in lines:
+        if line.gaps.size:
+            count = format_count(line.gaps.size, "step")
+            yield f"{line.key} has no number at {count}, first {line.gaps[0]:.0f}".strip()
 
 
-def _log_refusal(series: Sequence[Series]) -> str | None:
+def _log_refusal(lines: Sequence[Line]) -> str | None:
     """Why the values have no logarithms; None if all have."""
-    for line in series:
-        lowest = line.values if line.low is None else line.low
-        steps = line.steps[lowest <= 0]
+    for line in lines:
+        band = line.band("extremes")
+        steps = line.x[(line.y if band is None else band.low) <= 0]
         if steps.size:
             return (
                 f"linear axis: {line.label} has {format_count(steps.size, 'value')} of 0 or less, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.run.history.columns import Floats
+from engine.run.history.plot import BandKind, Plot
 
 
 @dataclass(frozen=True)
@@ -32,28 +32,14 @@ class Problem:
     consequences: tuple[str, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Series:
-    """A line of a chart by ascending step; NaN where the run logged no number.
-
-    ``color`` counts from 1. ``low`` and ``high`` are the ends of a band around the line.
-    """
-
-    key: str
-    label: str
-    color: int
-    steps: Floats
-    values: Floats
-    low: Floats | None = None
-    high: Floats | None = None
-
-
 @dataclass(frozen=True)
 class Chart:
-    """``notes`` say what the lines do not show, such as steps without a number."""
+    """``band`` is the kind of band that is drawn around the lines. ``notes`` say what the lines do
+    not show, such as steps without a number."""
 
     name: str
-    series: tuple[Series, ...]
+    plot: Plot
+    band: BandKind = "extremes"
     is_log: bool = False
     notes: tuple[str, ...] = ()
 

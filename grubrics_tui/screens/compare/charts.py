@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
@@ -14,13 +13,13 @@ from textual.message import Message
 from textual.widgets import Input
 
 from engine.base.quantities import format_number
-from engine.report.groups import mean_curve
 from engine.run.history import metrics
-from engine.run.history.columns import Column, Floats
+from engine.run.history.columns import Column
+from engine.run.history.plot import Plot
 from grubrics_tui.drawing.axis import format_place
-from grubrics_tui.drawing.chart_data import Band, Line, Plot, Values, View
 from grubrics_tui.drawing.plot import glyph_of, x_range
 from grubrics_tui.drawing.spans import Row, Span, clipped
+from grubrics_tui.drawing.view import View
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.fuzzy import ranked
@@ -39,35 +38,6 @@ Build = Callable[[str], Plot]
 def first_metrics(names: Sequence[str]) -> list[str]:
     """The metrics that are shown first, of those that the runs have logged."""
     return (metrics.usual_metrics(frozenset(names)) or list(names))[:_MOST]
-
-
-def group_line(
-    columns: Sequence[Column], label: str, ink: str, clock: Column, until: int | None
-) -> Line:
-    """A group as one line. Several runs have bands: one standard deviation over the seeds to each
-    side of their mean, and from the lowest to the highest run."""
-    if len(columns) == 1:
-        return _run_line(columns[0], label, ink, clock, until)
-    curve = mean_curve(columns)
-    size = _size(curve.steps, until)
-    steps, mean, std = curve.steps[:size], curve.mean[:size], curve.std[:size]
-    low, high = curve.low[:size], curve.high[:size]
-    bands = (
-        Band("spread", mean - std, mean + std, (Values(steps, std, "std"),)),
-        Band("extremes", low, high, (Values(steps, low, "min"), Values(steps, high, "max"))),
-    )
-    return Line(steps, mean, label, clock=clock, ink=ink, bands=bands)
-
-
-def _run_line(column: Column, label: str, ink: str, clock: Column, until: int | None) -> Line:
-    if until is None:
-        return Line(column.steps, column.values, label, clock=clock, ink=ink, source=column)
-    size = _size(column.steps, until)
-    return Line(column.steps[:size], column.values[:size], label, clock=clock, ink=ink)
-
-
-def _size(steps: Floats, until: int | None) -> int:
-    return steps.size if until is None else int(np.searchsorted(steps, until, side="right"))
 
 
 class SmallChart(Chart):

@@ -13,20 +13,22 @@ from textual.reactive import reactive
 from engine.base.errors import UsageError
 from engine.logs.formats.external_run import ExternalRun
 from engine.report.compare import Comparer, Comparison, check_groups, metric_names
-from engine.report.groups import Group, Grouping, common_beginning, find_groups, group_each
+from engine.report.groups import (
+    Group,
+    Grouping,
+    common_beginning,
+    find_groups,
+    group_each,
+    group_line,
+)
 from engine.report.run_record import RunRecord, distinct_ids, open_reader
+from engine.run.history.plot import Line, Plot
 from engine.run.run import Run
-from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.plot import glyph_of
 from grubrics_tui.model.poller import Poller
 from grubrics_tui.screens.base import HEIGHTS, WIDTHS
 from grubrics_tui.screens.charts import ChartScreen
-from grubrics_tui.screens.compare.charts import (
-    CompareCharts,
-    SmallChart,
-    first_metrics,
-    group_line,
-)
+from grubrics_tui.screens.compare.charts import CompareCharts, SmallChart, first_metrics
 from grubrics_tui.screens.compare.table import CompareTable
 from grubrics_tui.screens.navigation import OpenConfig
 from grubrics_tui.settings.actions import bindings
@@ -189,7 +191,7 @@ class CompareScreen(ChartScreen):
     def _line(self, metric: str, until: int | None, group: Group, label: str, ink: str) -> Line:
         records = [self.records[index] for index in group.members]
         columns = [record.columns.get(metric) for record in records]
-        return group_line(columns, label, ink, records[0].columns.times, until)
+        return group_line(columns, label, ink, clock=records[0].columns.times, until=until)
 
     @on(CompareTable.Moved)
     def _show_titles(self) -> None:

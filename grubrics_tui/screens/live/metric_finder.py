@@ -7,7 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
-from grubrics_tui.drawing.chart_data import Plot
+from engine.run.history.plot import Plot
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.base import Dialog
 from grubrics_tui.screens.live.panels import PANELS

@@ -15,10 +15,10 @@ from textual.app import ComposeResult
 from engine.base.quantities import MISSING, format_count, format_fixed, format_percent, format_size
 from engine.base.ticks import Range
 from engine.run.history.columns import Column
+from engine.run.history.plot import Line, Plot
 from engine.run.state import RunState
 from engine.run.system_sample import GpuSample, SystemSample
 from grubrics_tui.drawing.axis import format_place, places, steps_at
-from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.legend import entry, wrap
 from grubrics_tui.drawing.redraw_cache import can_be_reused
 from grubrics_tui.drawing.spans import Row, Span, bar

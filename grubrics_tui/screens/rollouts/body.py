@@ -11,9 +11,9 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 
 from engine.base.quantities import format_fixed
+from engine.run.history.plot import Line, Marks, Plot
 from engine.run.history.rollouts import Rollout, Visit
-from grubrics_tui.drawing.chart_data import Line, Marks, Plot, View
-from grubrics_tui.drawing.plot import render
+from grubrics_tui.drawing.plot import mark_glyph, render
 from grubrics_tui.drawing.rollouts import (
     Shown,
     group_row,
@@ -25,6 +25,7 @@ from grubrics_tui.drawing.rollouts import (
     widest,
 )
 from grubrics_tui.drawing.spans import Row, Span, clipped, justify, width_of, wrapped
+from grubrics_tui.drawing.view import View
 from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.text.word_diff import Kind, Piece
@@ -226,8 +227,8 @@ class PromptTrend(SpanWidget):
     def show(self, visits: tuple[Visit, ...], step: int, hint: str = "") -> None:
         self._visits, self._step = visits, step
         current = next((visit for visit in visits if visit.step == step), None)
-        dot = "o" if self.ascii_only else "◆"
-        self.border_title = f"this prompt across steps: line mean, {dot} best"
+        glyph = mark_glyph(ascii_only=self.ascii_only)
+        self.border_title = f"this prompt across steps: line mean, {glyph} best"
         self.border_subtitle = ""
         if current:
             mean, best = format_fixed(current.mean), format_fixed(current.best)

@@ -14,7 +14,7 @@ from engine.base.errors import UsageError
 from engine.base.typed import to_json
 from engine.logs.formats.external_run import ExternalRun, open_external
 from engine.report.compare import Comparer, Comparison, check_groups
-from engine.report.groups import find_groups, group_each, mean_curve
+from engine.report.groups import find_groups, group_each, group_line
 from engine.report.measures import Measure
 from engine.report.run_record import RunRecord
 from engine.run.history.columns import Column
@@ -197,19 +197,18 @@ def column(*values: float) -> Column:
     return made
 
 
-def test_a_mean_curve_ends_where_the_first_run_ends() -> None:
-    curve = mean_curve([column(1.0, 2.0, 9.0), column(3.0, 6.0), Column()])
-    assert curve.steps.tolist() == [1, 2]
-    assert curve.mean.tolist() == [2, 4]
-    assert (curve.low.tolist(), curve.high.tolist()) == ([1, 2], [3, 6])
-    assert curve.std.tolist() == pytest.approx([2**0.5, 8**0.5])
+def test_the_mean_of_a_group_ends_where_the_first_run_ends() -> None:
+    line = group_line([column(1.0, 2.0, 9.0), column(3.0, 6.0), Column()], "", "")
+    spread, extremes = line.bands
+    assert line.x.tolist() == [1, 2]
+    assert line.y.tolist() == [2, 4]
+    assert (extremes.low.tolist(), extremes.high.tolist()) == ([1, 2], [3, 6])
+    assert (spread.high - line.y).tolist() == pytest.approx([2**0.5, 8**0.5])
 
 
-def test_a_step_that_one_run_logged_as_nan_is_left_out() -> None:
-    assert mean_curve([column(1.0, float("nan"), 3.0), column(1.0, 1.0, 1.0)]).steps.tolist() == [
-        1,
-        3,
-    ]
+def test_a_step_that_one_run_logged_as_nan_is_a_gap() -> None:
+    line = group_line([column(1.0, float("nan"), 3.0), column(1.0, 1.0, 1.0)], "", "")
+    assert line.x.tolist() == [1, 2, 3] and line.gaps.tolist() == [2]
 
 
 def wandb_run(root: Path, seed: int, rate: str) -> ExternalRun:

@@ -8,20 +8,11 @@ import numpy as np
 
 from engine.base.ticks import Range
 from engine.run.history.columns import Column
-from grubrics_tui.drawing.chart_data import (
-    Band,
-    Fact,
-    FlagKind,
-    Flags,
-    Line,
-    Marks,
-    Plot,
-    Values,
-    View,
-)
+from engine.run.history.plot import Band, Fact, FlagKind, Flags, Line, Marks, Plot, Values
 from grubrics_tui.drawing.legend import Look, legend
 from grubrics_tui.drawing.prepare import on_axis
 from grubrics_tui.drawing.table import neighbor, table
+from grubrics_tui.drawing.view import View
 from tests.grubrics_tui.plain_picture import plain
 
 STEPS = np.arange(1.0, 6.0)

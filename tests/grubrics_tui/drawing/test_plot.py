@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.ticks import Range, around, axis_of, steady, tick_labels, ticks
+from engine.run.history.plot import Band, FlagKind, Flags, Line, Marks, Plot
 from grubrics_tui.drawing.axis import X_AXES, XAxis, x_labels
-from grubrics_tui.drawing.chart_data import Band, FlagKind, Flags, Line, Marks, Plot, View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import Smoother
 from grubrics_tui.drawing.spans import Row, width_of
+from grubrics_tui.drawing.view import View
 from tests.grubrics_tui.plain_picture import plain
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.run.history.columns import Column
-from grubrics_tui.drawing.chart_data import SMOOTHING
 from grubrics_tui.drawing.prepare import Smoothed, ema
+from grubrics_tui.drawing.view import SMOOTHING
 
 VALUES = st.lists(st.one_of(st.just(math.nan), st.floats(-1e6, 1e6)), max_size=120)
 WEIGHTS = st.sampled_from(SMOOTHING[1:])

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.ticks import Range
-from grubrics_tui.drawing.chart_data import Band, Line, Marks, Plot, View
+from engine.run.history.plot import Band, Line, Marks, Plot
 from grubrics_tui.drawing.plot import framed, render, y_range
 from grubrics_tui.drawing.redraw_cache import RedrawCheck, can_be_reused
+from grubrics_tui.drawing.view import View
 
 WIDTH, HEIGHT = 40, 9
 VIEW = View()

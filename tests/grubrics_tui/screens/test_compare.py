@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from engine.base import jsonl
 from engine.report.differences import Difference
+from engine.run.history.plot import Line, Plot
 from engine.run.trust import vouch
 from grubrics_tui.cli import app
-from grubrics_tui.drawing.chart_data import Line, Plot
 from grubrics_tui.drawing.comparison import Grid, TableLine, line
 from grubrics_tui.drawing.spans import Span
 from grubrics_tui.screens.compare.charts import SmallChart

@@ -13,9 +13,9 @@ from engine.base.typed import convert_record
 from engine.run.history.columns import Column
 from engine.run.state import RunState
 from engine.run.system_sample import SystemSample
-from grubrics_tui.drawing.chart_data import View
 from grubrics_tui.drawing.plot import render
 from grubrics_tui.drawing.prepare import on_axis
+from grubrics_tui.drawing.view import View
 from grubrics_tui.model.system_history import SystemHistory
 from grubrics_tui.screens.live.panels import gauges, headline, system_plot
 

@@ -12,10 +12,11 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from engine.run.history.plot import Plot
 from engine.run.history.train_log import Step
-from grubrics_tui.drawing.chart_data import SMOOTHING, Plot
 from grubrics_tui.drawing.prepare import on_axis
 from grubrics_tui.drawing.spans import Row
+from grubrics_tui.drawing.view import SMOOTHING
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.charts import ChartScreen
 from grubrics_tui.settings.actions import bindings

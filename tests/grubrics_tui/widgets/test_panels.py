@@ -13,9 +13,9 @@ from textual.app import App, ComposeResult
 
 from engine.base.ticks import around
 from engine.run.history.live import RunWatch
+from engine.run.history.plot import Plot, Values
 from engine.run.run import Run
 from engine.run.state import RunState
-from grubrics_tui.drawing.chart_data import Plot, Values
 from grubrics_tui.model.history import History
 from grubrics_tui.model.step_phases import PARTS, StepPhases
 from grubrics_tui.settings.settings import JudgePrice

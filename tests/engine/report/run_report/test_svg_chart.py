@@ -12,7 +12,8 @@ import pytest
 from engine.report.run_record import RunRecord
 from engine.report.run_report.charts import draw_chart, draw_file, draw_metrics
 from engine.report.run_report.pages import write_charts
-from engine.report.run_report.report import Chart, Legend, Series
+from engine.report.run_report.report import Chart, Legend
+from engine.run.history.plot import Line, Plot
 from tests.engine.report.run_report.reported_runs import (
     log_steps,
     make_run,
@@ -28,7 +29,7 @@ PLOT_TOP, PLOT_BOTTOM = 10, 186
 
 def chart_of(*values: float, is_log: bool = False) -> Chart:
     steps = np.arange(1.0, len(values) + 1)
-    return Chart("reward", (Series("A", "run", 1, steps, np.array(values)),), is_log)
+    return Chart("reward", Plot((Line(steps, np.array(values), "run", key="A"),)), is_log=is_log)
 
 
 def path_of(svg: str, kind: str = "line") -> str:
@@ -89,10 +90,11 @@ def test_seeds_are_a_mean_in_a_band_with_a_gap_where_one_of_them_has_none(tmp_pa
     rows = [{"reward/mean": None if step == 4 else 1.0 + step} for step in range(9)]
     log_steps(runs[0], rows)
     (chart,) = report_of(*runs, metrics=("reward/mean",)).charts
-    (series,) = chart.series
-    assert series.low is not None and series.high is not None
-    assert series.values[3] == 5.0 and series.low[3] == 4.0 and series.high[3] == 6.0
-    assert np.isnan(series.values[4])
+    (line,) = chart.plot.lines
+    band = line.band("extremes")
+    assert band is not None
+    assert line.y[3] == 5.0 and band.low[3] == 4.0 and band.high[3] == 6.0
+    assert line.gaps.tolist() == [5.0]
     svg = draw_chart(chart)
     assert path_of(svg, "band").count("Z") == 2 and path_of(svg).count("M") == 2
 

@@ -1,105 +1,23 @@
-"""What a chart shows: its lines, bands, marks and flags, and the part of them in view.
+"""What a chart shows, in cells of a terminal or in an SVG file: lines, bands, marks and flags.
 
-Everything is along ascending steps, as in ``engine.run.history.columns``; a chart of time turns
-steps into times when it draws.
+Everything is along ascending steps, as in ``columns``; a chart of time turns steps into times when
+it draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
-from engine.base.quantities import format_number
+from engine.base.quantities import format_fixed, format_number
 from engine.base.ticks import Range
 from engine.run.history.columns import Column, Floats
-from grubrics_tui.drawing.axis import XAxis
+from engine.run.history.sweep import Sweep
 
 BandKind = Literal["spread", "extremes", "none"]
-
-BANDS: tuple[BandKind, ...] = ("spread", "extremes", "none")
-SMOOTHING = (0.0, 0.6, 0.9, 0.97, 0.99)
-"""Weights of the moving average, as W&B and TensorBoard count them; 0 is none."""
-
-_SMALLEST = 1e-4
-"""The part of all data that the deepest zoom still shows; a window of two units is always kept."""
-
-
-@dataclass(frozen=True)
-class View:
-    """``window``, ``tail`` and ``cursor`` are in units of the x axis: steps, seconds since the
-    first step, or unix seconds.
-
-    With neither ``window`` nor ``tail`` everything is shown; ``tail`` follows the newest data and
-    shows its last so many units. ``locked`` keeps the y range as it is.
-    """
-
-    axis: XAxis = "step"
-    window: Range | None = None
-    tail: float | None = None
-    cursor: float | None = None
-    log_y: bool = False
-    smoothing: float = 0.0
-    band: BandKind = "spread"
-    locked: bool = False
-    table: bool = False
-
-    @property
-    def is_zoomed(self) -> bool:
-        return self.window is not None or self.tail is not None
-
-    def shown(self, extent: Range) -> Range:
-        """The part of ``extent``, which is where the data are, that is on the screen."""
-        if self.tail is not None:
-            return Range(extent.high - self.tail, extent.high)
-        return self.window or extent
-
-    def zoomed(self, factor: float, extent: Range, about: float | None = None) -> View:
-        """``factor`` times as much, around ``about``, else the cursor, else the newest end."""
-        shown = self.shown(extent)
-        whole, size = extent.size, shown.size * factor
-        size = max(size, min(whole, max(2.0, whole * _SMALLEST)))
-        place = self.cursor if about is None else about
-        middle = shown.high if place is None else place
-        share = min(1.0, max(0.0, shown.share(middle)))
-        low = shown.low + share * shown.size - share * size
-        return self._at(low, size, extent)
-
-    def between(self, low: float, high: float, extent: Range) -> View:
-        """What is between two places, or a little more where that is next to nothing."""
-        size = max(high - low, min(extent.size, max(2.0, extent.size * _SMALLEST)))
-        return self._at(max(extent.low, min(low, extent.high - size)), size, extent)
-
-    def panned(self, share: float, extent: Range) -> View:
-        """Moved by a share of what is shown; positive is to newer data."""
-        shown = self.shown(extent)
-        return self._at(shown.low + share * shown.size, shown.size, extent)
-
-    def pointing(self, place: float | None, extent: Range) -> View:
-        """With the cursor at ``place``, moved along when that is outside what is shown."""
-        view = replace(self, cursor=place)
-        shown = self.shown(extent)
-        if place is None or shown.low <= place <= shown.high:
-            return view
-        low = place if place < shown.low else place - shown.size
-        return view._at(low, shown.size, extent)
-
-    def reset(self) -> View:
-        """Everything, and no cursor; how lines are drawn stays as it is."""
-        return replace(self, window=None, tail=None, cursor=None, locked=False)
-
-    def _at(self, low: float, size: float, extent: Range) -> View:
-        """A window inside ``extent``; it follows when it touches the newest end."""
-        if size >= extent.size:
-            return replace(self, window=None, tail=None)
-        low = max(low, extent.low)
-        if low + size >= extent.high - size * 1e-6:
-            return replace(self, window=None, tail=size)
-        return replace(self, window=Range(low, low + size), tail=None)
-
-
 Writer = Callable[[float | None], str]
 
 
@@ -125,6 +43,11 @@ class Values:
         value = float(self.y[index])
         return float(self.x[index]), None if np.isnan(value) else value
 
+    @property
+    def gaps(self) -> Floats:
+        """Where there is no value."""
+        return self.x[np.isnan(self.y)]
+
 
 @dataclass(frozen=True, eq=False)
 class Band:
@@ -143,11 +66,13 @@ class Band:
 class Line(Values):
     """Values joined by a line in the color ``ink``, which is one of ``series-1`` to ``series-8``.
 
-    ``source`` is the column that ``x`` and ``y`` come from, when they are one as it is: its
-    smoothing then goes on from step to step instead of being worked out anew.
+    ``key`` is a letter that names the line where its label has no room. ``source`` is the column
+    that begins with ``x`` and ``y``, if there is one: its smoothing then goes on from step to step
+    instead of being worked out anew.
     """
 
     ink: str = field(default="series-1", kw_only=True)
+    key: str = field(default="", kw_only=True)
     bands: tuple[Band, ...] = field(default=(), kw_only=True)
     source: Column | None = field(default=None, kw_only=True)
     raw: Floats | None = field(default=None, kw_only=True)
@@ -160,10 +85,6 @@ class Line(Values):
 @dataclass(frozen=True, eq=False)
 class Marks(Values):
     """Single values that are not part of a line, such as validation scores."""
-
-    ink: str = field(default="mark", kw_only=True)
-    glyph: str = field(default="◆", kw_only=True)
-    ascii_glyph: str = field(default="o", kw_only=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,3 +155,44 @@ class Plot:
             return None
         low, high = float(min(end[0] for end in ends)), float(max(end[1] for end in ends))
         return Range(low, high if high > low else low + 1)
+
+
+def sweep_line(sweep: Sweep, label: str, ink: str, *, key: str = "") -> Line:
+    """The mean of each checkpoint in a band of its 95% interval."""
+    steps = np.array([float(point.step) for point in sweep.points])
+    means = np.array([point.mean for point in sweep.points])
+    # A point without an interval is its own band.
+    low = np.array([p.mean if p.low is None else p.low for p in sweep.points])
+    high = np.array([p.mean if p.high is None else p.high for p in sweep.points])
+    facts = (Values(steps, low, "from", format_fixed), Values(steps, high, "to", format_fixed))
+    bands = (Band("spread", low, high, facts),)
+    return Line(steps, means, label, format_fixed, ink=ink, key=key, bands=bands)
+
+
+def logarithmic(plot: Plot) -> Plot:
+    """The same with the logarithms of all values; what has none is a gap."""
+    return replace(
+        plot,
+        lines=tuple(
+            replace(
+                line,
+                y=_log(line.y),
+                raw=None if line.raw is None else _log(line.raw),
+                bands=tuple(replace(b, low=_log(b.low), high=_log(b.high)) for b in line.bands),
+            )
+            for line in plot.lines
+        ),
+        marks=tuple(replace(marks, y=_log(marks.y)) for marks in plot.marks),
+    )
+
+
+def _log(values: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(values > 0, np.log10(values), np.nan)
+
+
+def extremes(drawn: Iterable[Floats]) -> list[float]:
+    """The lowest and the highest value of each of the arrays that has one."""
+    with np.errstate(invalid="ignore"):
+        ends = [end.reduce(y, initial=np.nan) for y in drawn for end in (np.fmin, np.fmax)]
+    return [float(end) for end in ends if not np.isnan(end)]

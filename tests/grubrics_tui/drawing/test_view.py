@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.base.ticks import Range
-from grubrics_tui.drawing.chart_data import View
+from grubrics_tui.drawing.view import View
 
 ALL = Range(1.0, 101.0)
 
