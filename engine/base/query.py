@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from engine.base.errors import UsageError, nearest
 
@@ -267,6 +267,7 @@ def _quoted(text: str, plain: re.Pattern[str] = _PLAIN) -> str:
 
 T = TypeVar("T")
 Kind = Literal["text", "number", "time", "age", "duration"]
+Value = tuple[str, ...] | float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,7 +281,7 @@ class Field(Generic[T]):
     name: str
     about: str
     kind: Kind
-    value: Callable[[T], Any]
+    value: Callable[[T], Value]
     aliases: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     """All values that the text can have; without them it can have any."""
@@ -315,9 +316,9 @@ def unknown_field(test: Condition, fields: Iterable[str], summary: str = "") -> 
     return syntax_error(test.at, f"unknown field '{test.name}'; {hint}")
 
 
-def compare(test: Condition, kind: Kind, value: Any, now: float) -> bool:
+def compare(test: Condition, kind: Kind, value: Value, now: float) -> bool:
     """Whether a field's value meets a condition. A missing number meets none."""
-    if kind == "text":
+    if isinstance(value, tuple):
         return _compare_text(test, value)
     if kind == "number":
         return compare_number(test, value)
@@ -333,7 +334,7 @@ def compare_number(test: Condition, value: float | None) -> bool:
     return value is not None and wanted is not None and _COMPARE[test.operator](value, wanted)
 
 
-def compare_any(test: Condition, value: Any) -> bool:
+def compare_any(test: Condition, value: object) -> bool:
     """Compare a value of unknown kind: numbers as numbers (``1e-5`` equals ``0.00001``), anything
     else as text."""
     actual, wanted = _number(value), _number(test.value)
@@ -398,7 +399,7 @@ def parse_span(text: str) -> float | None:
     return sum(float(n) * _SECONDS[unit.lower()] for n, unit in _UNIT.findall(text))
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     """Texts that are numbers count: YAML reads ``1e-5`` as a text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
@@ -409,7 +410,7 @@ def _number(value: Any) -> float | None:
     return number if number == number else None
 
 
-def _as_texts(value: Any) -> tuple[str, ...]:
+def _as_texts(value: object) -> tuple[str, ...]:
     if isinstance(value, list):
         return tuple(str(item) for item in value)
     return ("true" if value is True else "false" if value is False else str(value),)

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from engine.base.errors import UsageError
+from engine.base.jsonl import integer
 from engine.base.judge_providers import get_provider
 from engine.base.masking import mask_url
 from engine.checks.estimate.judge import SLOW_S, allowed, in_flight, pace
@@ -176,9 +177,9 @@ def _misjudged(trial: Trial) -> list[Finding]:
 
 def _advice(context: MetricContext, trial: Trial) -> Advice | None:
     calls, latency = context.rollouts_per_step, trial.p50
-    if calls is None or latency is None:
+    limit = integer(context.get("judge.max_concurrent"))
+    if calls is None or latency is None or limit is None:
         return None
-    limit = int(context.get("judge.max_concurrent"))
     served = allowed(trial.at_once, trial.refused) if trial.refused else None
     # A sufficient limit does not change, unless the server refuses calls within it.
     wanted = max(limit, in_flight(calls, latency, SLOW_S))

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
 from engine.config.load import Config
 from engine.config.places import data_files
 from engine.run.host.surroundings import changes, surroundings
+from engine.run.manifest import Difference
 from engine.run.run import Run
-
-Change = Mapping[str, Any]
-"""``what`` differs, and its values ``before`` and ``after``, as ``surroundings.changes`` has it."""
 
 _PACKAGES = "environment.packages."
 _SOFTWARE = (_PACKAGES, "environment.python", "git.commit", "git.dirty")
@@ -22,7 +19,7 @@ _FILES = ("data", "code", "reward_inputs", "tools", "model")
 _HASHES = (".sha256", ".sampled_sha256")
 
 
-def find_drift(run: Run, config: Config) -> list[Change]:
+def find_drift(run: Run, config: Config) -> list[Difference]:
     """The differences between the launch of ``run`` and a launch of ``config`` now.
 
     Data files that ``config`` does not use are left out.
@@ -34,30 +31,30 @@ def find_drift(run: Run, config: Config) -> list[Change]:
     return select_drift(changes(before, surroundings(Path.cwd(), None, **paths)))
 
 
-def select_drift(differences: Iterable[Change]) -> list[Change]:
+def select_drift(differences: Iterable[Difference]) -> list[Difference]:
     """The differences that can change what is learned: software, and contents of files."""
     return [
         change
         for change in differences
-        if (what := str(change["what"])).startswith(_SOFTWARE)
+        if (what := change.what).startswith(_SOFTWARE)
         or (what.partition(".")[0] in _FILES and what.endswith(_HASHES))
     ]
 
 
-def describe_drift(since: str, drift: Iterable[Change]) -> str | None:
+def describe_drift(since: str, drift: Iterable[Difference]) -> str | None:
     """One line about the differences from ``since``, such as a run; None if there are none."""
     parts = list(_phrases(list(drift)))
     return f"differs from {since}: {'; '.join(parts)}" if parts else None
 
 
-def software_drift(drift: Iterable[Change]) -> list[Change]:
+def software_drift(drift: Iterable[Difference]) -> list[Difference]:
     """The differences that are not those of files."""
-    return [change for change in drift if str(change["what"]).startswith(_SOFTWARE)]
+    return [change for change in drift if change.what.startswith(_SOFTWARE)]
 
 
-def _phrases(drift: list[Change]) -> Iterator[str]:
+def _phrases(drift: list[Difference]) -> Iterator[str]:
     for change in drift:
-        what, before, after = str(change["what"]), change["before"], change["after"]
+        what, before, after = change.what, change.before, change.after
         if what.startswith(_PACKAGES):
             yield f"{what.removeprefix(_PACKAGES)} {before or 'none'} -> {after or 'none'}"
         elif what == "environment.python":

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from engine.base import files
 from engine.base.files import content_hash
+from engine.base.jsonl import number
 from engine.config.places import DATA_KEYS
 from engine.run.manifest import FileFacts, FullManifest
 from engine.run.run import Run
@@ -28,7 +29,7 @@ def keep_data(run: Run, manifest: FullManifest) -> None:
     A copy that another run of this user in the folder has is linked: nothing writes to copies. A
     file that cannot be copied is left out.
     """
-    left = int(manifest.value(LIMIT) or 0) << 20
+    left = int(number(manifest.value(LIMIT)) or 0) << 20
     for path, facts in sorted(manifest.data.items(), key=lambda item: item[1].bytes or 0):
         left -= facts.bytes or 0
         if left < 0:
@@ -51,7 +52,7 @@ def kept_overrides(run: Run, manifest: FullManifest, changed: Collection[str]) -
     for key in DATA_KEYS:
         value = manifest.value(key)
         names = value if isinstance(value, list) else [value]
-        replaced = [str(copies.get(str(Path(name)), name)) if name else name for name in names]
+        replaced = [str(copies.get(str(Path(str(name))), name)) if name else name for name in names]
         if replaced != names:
             yield f"{key}={json.dumps(replaced if isinstance(value, list) else replaced[0])}"
 

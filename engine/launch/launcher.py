@@ -34,7 +34,6 @@ from engine.config.load import Config, short_keys
 from engine.config.places import checkpoint_dir, data_files, local_folder, model_name, wandb_name
 from engine.config.scoring import reward_function, tools_code
 from engine.config.steps import step_plan
-from engine.launch.drift import Change
 from engine.launch.kept_data import find_copy, keep_data
 from engine.reward.own.files import code_files, input_files, keep_code, keep_inputs
 from engine.run.checkpoints.model_folder import model_files
@@ -45,6 +44,7 @@ from engine.run.host.programs import own_module, scope_prefix, typed_words
 from engine.run.host.surroundings import surroundings
 from engine.run.manifest import (
     AttemptRecord,
+    Difference,
     FullManifest,
     Override,
     Parent,
@@ -88,7 +88,7 @@ class LaunchPlan:
     """Variables that every attempt's trainer gets besides those of the launching shell."""
     warnings: tuple[str, ...] = ()
     """What the preflight checks warn of, for the run's log."""
-    drift: tuple[Change, ...] = ()
+    drift: tuple[Difference, ...] = ()
     """How software, code and data differ from those of the run that it repeats."""
     group: str | None = None
     """The ablation, or the seeds, that the run belongs to: its group in W&B."""
@@ -288,7 +288,7 @@ def _create(directory: Path, contents: FullManifest, add_files: AddFiles) -> Run
             kept = {} if copy is None else {"copy": str(copy.relative_to(run.path.absolute()))}
             log_event(run, "dataset", path=path, **to_json(facts), **kept)
         if contents.drift:
-            log_event(run, "drift", since=to_json(contents.parent), changes=contents.drift)
+            log_event(run, "drift", since=to_json(contents.parent), changes=to_json(contents.drift))
         for message in contents.warnings:
             log_event(run, "warning", message=message)
         staging.rename(directory)

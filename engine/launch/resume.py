@@ -179,9 +179,9 @@ def _begin(
     attempts = [*raw["attempts"], to_json(attempt)]
     jsonl.write_json(run.manifest_file, {**raw, "attempts": attempts})
     clear_requests(run)
-    log_event(run, "resume", attempt=number, from_step=step, changes=changes_since)
+    log_event(run, "resume", attempt=number, from_step=step, changes=to_json(changes_since))
     if drift := select_drift(changes_since):
-        log_event(run, "drift", since={"attempt": number - 1}, changes=drift)
+        log_event(run, "drift", since={"attempt": number - 1}, changes=to_json(drift))
     for warning in warnings:
         log_event(run, "warning", message=warning)
     write_state(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, get_args
+from typing import get_args
 
 from msgspec import Struct
 
@@ -83,7 +83,7 @@ class Column(Field[RunRow]):
 
     key: str | None
     """Its key in ``runs --json`` and ``show --json``, and a name in filters; None: it has none."""
-    to_json: Callable[[RunRow], Any] | None = None
+    to_json: Callable[[RunRow], object] | None = None
     """The JSON value where it is not ``value``."""
     format: Callable[[RunRow], str] | None = None
     """Its text where that does not follow from ``kind``."""
@@ -103,15 +103,19 @@ class Column(Field[RunRow]):
         if self.format is not None:
             return self.format(run)
         value = self.value(run)
+        if isinstance(value, tuple):
+            return " ".join(value)
         if self.kind == "duration":
             return format_duration(value)
         if self.kind == "time":
             return format_time(value)
         if self.kind == "age":
             return format_age(None if value is None else time.time() - value)
-        if self.kind == "text":
-            return " ".join(value)
         return MISSING if value is None else f"{value:g}"
+
+    def sort_key(self, run: RunRow) -> tuple[tuple[str, ...], float]:
+        value = self.value(run)
+        return (value, 0.0) if isinstance(value, tuple) else ((), value or 0.0)
 
     def is_known(self, run: RunRow) -> bool:
         """Whether the run has a value."""
@@ -182,7 +186,7 @@ def sort_runs(runs: Iterable[RunRow], order: str) -> list[RunRow]:
     for run in runs:
         (known if column.is_known(run) else unknown).append(run)
     is_reversed = (column.kind != "text") is not order.startswith("-")
-    return [*sorted(known, key=column.value, reverse=is_reversed), *unknown]
+    return [*sorted(known, key=column.sort_key, reverse=is_reversed), *unknown]
 
 
 def is_ascending(order: str) -> bool:
@@ -192,7 +196,7 @@ def is_ascending(order: str) -> bool:
     return (column.kind in ("text", "age")) is not order.startswith("-")
 
 
-def runs_to_json(runs: Iterable[RunRow]) -> list[dict[str, Any]]:
+def runs_to_json(runs: Iterable[RunRow]) -> list[dict[str, object]]:
     readers = [(column.key, column.to_json or column.value) for column in COLUMNS if column.key]
     return [{key: read(run) for key, read in readers} for run in runs]
 

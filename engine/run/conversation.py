@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
-from engine.base.typed import Integer, Number, convert_record
+from engine.base.typed import Integer, Number
 
 FIELD = "conversation"
 """The field of a reward record, and of what the agent loop hands to the reward."""
@@ -60,14 +60,6 @@ class Conversation(Struct, frozen=True, gc=False, kw_only=True):
     calls: tuple[Call, ...] = ()
     end: End
 
-    @classmethod
-    def read(cls, value: Any) -> Conversation | None:
-        """Read the value of ``to_json``, without parts of another shape; None for any other."""
-        return convert_record(value, cls)
-
-    def to_json(self) -> dict[str, Any]:
-        return dict(to_builtins(self))
-
     def numbers(self) -> dict[str, float]:
         """The numbers of turns and calls, and of calls by outcome; the same names for all."""
         counts = Counter(call.outcome for call in self.calls)
@@ -77,7 +69,7 @@ class Conversation(Struct, frozen=True, gc=False, kw_only=True):
             **{f"calls_{outcome}": float(counts[outcome]) for outcome in OUTCOMES},
         }
 
-    def last_answer(self) -> slice:
+    def last_answer(self) -> slice[int, int, None]:
         """Where the model's last turn is among the tokens of the response."""
         end = sum(turn.tokens for turn in self.turns)
         for turn in reversed(self.turns):

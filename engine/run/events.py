@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from msgspec import Struct, field
 
@@ -38,12 +37,12 @@ class Event(Struct, frozen=True, gc=False, kw_only=True):
     console_bytes: Integer | None = None
 
 
-def event_record(event: str, **details: Any) -> dict[str, Any]:
+def event_record(event: str, **details: object) -> dict[str, object]:
     """One line: config, start, stop, signal, stall, continued, warning, end."""
     return {"v": 1, "t": time.time(), "event": event, **mask_data(details)}
 
 
-def log_event(run: Run, event: str, **details: Any) -> None:
+def log_event(run: Run, event: str, **details: object) -> None:
     """Append one event."""
     jsonl.append(run.events, event_record(event, **details))
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from msgspec import Struct
 
 from engine.base import files, jsonl
 from engine.base.holes import lines_backwards
-from engine.base.typed import read_lines
+from engine.base.typed import Integer, decode_record, read_lines
 from engine.run.run import Run
 from engine.run.system_sample import SystemSample
 
@@ -25,6 +26,11 @@ _CURVE = 8
 """Steps of the small curve."""
 _FARTHEST = 4 << 20
 """Bytes from the end that are searched: a run that never validates would be read completely."""
+
+
+class _Step(Struct, frozen=True, gc=False):
+    step: Integer
+    metrics: dict[str, object]
 
 
 @dataclass(frozen=True)
@@ -56,7 +62,9 @@ def read_figures(train_log: Path) -> Figures:
             break
         if _VALIDATION_KEY not in line and (has_curve or not any(k in line for k in _CURVE_KEYS)):
             continue
-        step, metrics = _parse(line)
+        if (logged := decode_record(line, _Step)) is None:
+            continue
+        step, metrics = logged.step, logged.metrics
         if REWARD in metrics:
             rewards.setdefault(step, jsonl.number(metrics[REWARD]))
         elif LOSS in metrics:
@@ -80,13 +88,6 @@ def _lines_backwards(path: Path) -> Iterator[bytes]:
             searched += len(line)
             if searched > _FARTHEST:
                 return
-
-
-def _parse(line: bytes) -> tuple[int, dict[str, Any]]:
-    """The step and the metrics of a line; no metrics for a line that is no step."""
-    record = jsonl.parse_line(line) or {}
-    step, metrics = jsonl.integer(record.get("step")), record.get("metrics")
-    return (step, metrics) if step is not None and isinstance(metrics, dict) else (0, {})
 
 
 @dataclass(frozen=True)

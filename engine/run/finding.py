@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from engine.base.masking import mask_text
 from engine.base.typed import to_json
@@ -67,7 +67,7 @@ class Change:
     before: object = None
     why: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "kind": self.kind,
             "key": self.key,
@@ -94,7 +94,7 @@ class Fix:
         """Whether a new run can use it: it changes the config or the environment."""
         return any(change.kind != "command" for change in self.changes)
 
-    def to_json(self, choices: Sequence[Fix] = ()) -> dict[str, Any]:
+    def to_json(self, choices: Sequence[Fix] = ()) -> dict[str, object]:
         """``number`` is the position among the ``choices``, as ``fix --number`` takes it."""
         return {
             "title": self.title,
@@ -157,7 +157,7 @@ class Finding:
         )
         return replace(self, severity=severity, followed_by=(*self.followed_by, *added))
 
-    def to_json(self, choices: Sequence[Fix] = ()) -> dict[str, Any]:
+    def to_json(self, choices: Sequence[Fix] = ()) -> dict[str, object]:
         """Return the finding and its consequences; a fix among the ``choices`` has its number."""
         return {
             "id": self.id,

@@ -20,11 +20,24 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, convert
+
 from engine.run import fixes
 from engine.run.finding import Change, Fix, Severity
 from engine.run.finding_kind import HOLE, Case, FindingKind
 
 _NO_KINDS = ("shared", "fixes")
+
+
+class _Entry(Struct, frozen=True, forbid_unknown_fields=True):
+    """A fix that no function builds."""
+
+    title: str
+    effect: str = ""
+    config: dict[str, object] = {}
+    scale: dict[str, float] = {}
+    command: dict[str, str] = {}
+    key: str = ""
 
 
 class FindingKinds(Mapping[str, FindingKind]):
@@ -87,15 +100,16 @@ class FindingKinds(Mapping[str, FindingKind]):
                 built = self._builders[entry["fix"]](case, **arguments)
                 yield from (built,) if isinstance(built, Fix) else built
             else:
-                yield _change({"title": entry} if isinstance(entry, str) else entry, case)
+                yield _change(
+                    _Entry(entry) if isinstance(entry, str) else convert(entry, _Entry), case
+                )
 
 
-def _change(entry: Mapping[str, Any], case: Case) -> Fix:
-    onset = HOLE if case.onset is None else str(case.onset)
-    title, effect = entry["title"].replace("{onset}", onset), entry.get("effect", "")
-    for name, after in entry.get("config", {}).items():
-        return fixes.setting(case.context, fixes.key_in(case, name), after, title, effect)
-    for name, factor in entry.get("scale", {}).items():
-        return fixes.scaled(case.context, fixes.key_in(case, name), factor, title, effect)
-    changes = tuple(Change("command", *change) for change in entry.get("command", {}).items())
-    return Fix(title, changes, effect, fixes.key_in(case, entry.get("key", "")))
+def _change(entry: _Entry, case: Case) -> Fix:
+    title = entry.title.replace("{onset}", HOLE if case.onset is None else str(case.onset))
+    for name, after in entry.config.items():
+        return fixes.setting(case.context, fixes.key_in(case, name), after, title, entry.effect)
+    for name, factor in entry.scale.items():
+        return fixes.scaled(case.context, fixes.key_in(case, name), factor, title, entry.effect)
+    changes = tuple(Change("command", *change) for change in entry.command.items())
+    return Fix(title, changes, entry.effect, fixes.key_in(case, entry.key))

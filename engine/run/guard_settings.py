@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from engine.base import jsonl
 from engine.run.finding import Finding
@@ -51,6 +50,6 @@ def fires(finding: Finding, chosen: Sequence[str]) -> bool:
     return finding.severity.is_alert and not names.isdisjoint(chosen)
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _words(value: object) -> tuple[str, ...]:
     words = value if isinstance(value, list) else []
     return tuple(word for word in words if isinstance(word, str))

@@ -11,7 +11,6 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -43,7 +42,7 @@ _MOVED = {
 class Setting(Struct, frozen=True, omit_defaults=True):
     """An effective value of a config; ``origin`` is default, file, cli, environment or implied."""
 
-    value: Any
+    value: object
     origin: str = ""
     reference: bool = False
     """Whether the value is a ``${...}`` that refers to a secret."""
@@ -65,12 +64,12 @@ Settings = Mapping[str, Setting]
 """By dotted key."""
 
 
-def values_of(settings: Settings) -> dict[str, Any]:
+def values_of(settings: Settings) -> dict[str, object]:
     """The effective values by dotted key."""
     return {key: setting.value for key, setting in settings.items()}
 
 
-def value_of(settings: Settings, key: str) -> Any:
+def value_of(settings: Settings, key: str) -> object:
     """The effective value of a key; None where there is none."""
     return settings[key].value if key in settings else None
 
@@ -79,8 +78,8 @@ class Override(Struct, frozen=True, kw_only=True):
     """A value that the command line or the environment set over that of the config file."""
 
     key: Line
-    before: Any = None
-    after: Any = None
+    before: object = None
+    after: object = None
     origin: Line | None = None
     end: Line | UnsetType = UNSET
     """The end of the key that a launch accepts and that names no other key."""
@@ -150,9 +149,9 @@ class Surroundings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gave it: comparisons show every fact in them. ``git`` is None outside of a repository.
     """
 
-    environment: dict[str, Any] = {}
-    git: dict[str, Any] | UnsetType | None = UNSET
-    hardware: dict[str, Any] = {}
+    environment: dict[str, object] = {}
+    git: dict[str, object] | UnsetType | None = UNSET
+    hardware: dict[str, object] = {}
     recipe_file: dict[Location, FileFacts] = {}
     data: dict[Location, FileFacts] = {}
     code: dict[Location, FileFacts] = {}
@@ -174,6 +173,15 @@ class Surroundings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 FILE_PARTS = ("recipe_file", "data", "code", "reward_inputs", "tools", "model")
 
 
+class Difference(Struct, frozen=True):
+    """A fact of the surroundings before and after it changed; ``what`` is its path, such as
+    ``environment.packages.torch``."""
+
+    what: Line
+    before: object = None
+    after: object = None
+
+
 class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One start of a run. ``from_`` is the checkpoint that it began with."""
 
@@ -182,8 +190,8 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     argv: Words = ()
     from_step: Integer | None = None
     from_: Location | None = msgspec.field(default=None, name="from")
-    changes_since: list[Any] = []
-    """What changed since the attempt before (see ``surroundings.changes``)."""
+    changes_since: list[Difference] = []
+    """What changed since the attempt before."""
     surroundings: Surroundings | None = None
     """None for the first attempt, whose surroundings are those of the manifest."""
 
@@ -276,15 +284,15 @@ class Manifest(Surroundings, frozen=True, kw_only=True, omit_defaults=True):
     created: Moment | None = None
     fingerprint: Line | None = None
     changes: list[Override] = []
-    in_file: dict[Line, Any] | None = None
+    in_file: dict[Line, object] | None = None
     world_size: Integer | None = None
-    seeds: dict[str, Any] = {}
+    seeds: dict[str, object] = {}
     deterministic: dict[VariableName, Word] | None = None
     total_steps: Integer | None = None
     checkpoint_dir: Location | None = None
     parent: Parent | None = None
-    drift: list[Any] = []
-    """How the surroundings differ from those of the parent (see ``surroundings.changes``)."""
+    drift: list[Difference] = []
+    """How the surroundings differ from those of the parent."""
     warnings: list[Line] = []
     queue: Ticket | None = None
     gpus: Integer | None = None
@@ -327,7 +335,7 @@ class Manifest(Surroundings, frozen=True, kw_only=True, omit_defaults=True):
         return Path(self.cwd or ".")
 
     @property
-    def values_in_file(self) -> dict[str, Any]:
+    def values_in_file(self) -> dict[str, object]:
         """The values of the config file for the keys that were overridden since.
 
         A derived run records them at its launch; for other runs they follow from the overrides.
@@ -377,11 +385,11 @@ class FullManifest(Manifest, frozen=True, kw_only=True, omit_defaults=True):
     config: dict[str, Setting] = {}
 
     @property
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """The effective values by dotted key."""
         return values_of(self.config)
 
-    def value(self, key: str) -> Any:
+    def value(self, key: str) -> object:
         """The effective value of a key; None where there is none."""
         return value_of(self.config, key)
 
@@ -401,13 +409,13 @@ def _present_names(words: Words) -> Words:
     return words if _MOVED.keys().isdisjoint(words) else tuple(_MOVED.get(w, w) for w in words)
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: Any, depth: int = _DEEPEST) -> Any:
+def _plain(value: object, depth: int = _DEEPEST) -> object:
     """A JSON value without NaN and without values that are nested too deeply."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -418,12 +426,12 @@ def _plain(value: Any, depth: int = _DEEPEST) -> Any:
     return value
 
 
-def _shown(value: Any) -> Any:
+def _shown(value: object) -> object:
     """A JSON value for display only."""
     return _tidy(_plain(value))
 
 
-def _tidy(value: Any) -> Any:
+def _tidy(value: object) -> object:
     if isinstance(value, str):
         return jsonl.line(value)
     if isinstance(value, dict):

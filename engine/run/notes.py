@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -128,7 +128,7 @@ def _changing(run: Run) -> Iterator[Notes]:
         yield read_notes(run)
 
 
-def is_tag(value: Any) -> bool:
+def is_tag(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(_TAG, value) is not None
 
 

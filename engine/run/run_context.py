@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from engine.run.kinds import Kind
 from engine.run.trainer_settings import key_of
@@ -35,7 +34,7 @@ class MetricContext:
     may belong to several trainings.
     """
 
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
     kind: Kind | None = None
     total_steps: int | None = None
     asked_steps: int | None = None
@@ -52,10 +51,10 @@ class MetricContext:
     """Whether a KL loss is among the metrics, so that the run has one."""
     path: str | None = None
     """The file of the metrics, as evidence names it."""
-    in_file: Mapping[str, Any] = field(default_factory=dict)
+    in_file: Mapping[str, object] = field(default_factory=dict)
     """The values in the config file of the keys that were overridden."""
 
-    def get(self, key: str | None, default: Any = None) -> Any:
+    def get(self, key: str | None, default: object = None) -> object:
         """Return the config value; ``default`` if the config is unknown or lacks the key."""
         return default if key is None else self.config.get(key, default)
 
@@ -63,5 +62,6 @@ class MetricContext:
     def rollouts_per_step(self) -> int | None:
         """How many rollouts the config asks for; None if unknown."""
         prompts, rollouts = self.get(key_of("batch")), self.get(key_of("rollouts"))
-        is_known = isinstance(prompts, int) and isinstance(rollouts, int)
-        return prompts * rollouts if is_known else None
+        if not isinstance(prompts, int) or not isinstance(rollouts, int):
+            return None
+        return prompts * rollouts

@@ -6,7 +6,7 @@ import errno
 import os
 import time
 from contextlib import suppress
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Literal, cast
 
 import msgspec
 from msgspec import Meta, Struct
@@ -96,7 +96,7 @@ class RunState(Struct, frozen=True):
         last_sign = self.heartbeat if self.state == "lost" else None
         return (self.ran_before or 0.0) + max(0.0, (self.ended or last_sign or now) - self.started)
 
-    def evolve(self, **changes: Any) -> RunState:
+    def evolve(self, **changes: object) -> RunState:
         return msgspec.structs.replace(self, **changes)
 
 

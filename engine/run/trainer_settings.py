@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,12 +19,12 @@ class TrainerSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Its key in a config, by the name of the kind of run."""
     verl_sft: tuple[str, ...] = ()
     """Its key in verl's SFT trainer, then those of earlier versions."""
-    others: Mapping[str, str | Mapping[str, Any]] = {}
+    others: Mapping[str, str | Mapping[str, object]] = {}
     """Its argument by trainer, with the value where that differs from ours."""
     names: tuple[str, ...] = ()
     """What else people call it who know another trainer."""
 
-    def argument(self, trainer: str) -> str | Mapping[str, Any] | None:
+    def argument(self, trainer: str) -> str | Mapping[str, object] | None:
         """Its argument of another trainer. TRL's trainers have those of transformers, too."""
         return self.others.get(trainer) or (self.others.get("hf") if trainer == "trl" else None)
 
@@ -40,7 +39,7 @@ SETTINGS = msgspec.json.decode(
 def key_of(name: str, kind: str = "grpo") -> str:
     """The key of a setting in configs of this kind of run, or of the other kind if it has none.
 
-    Any other name is a key already.
+    object other name is a key already.
     """
     if (setting := SETTINGS.get(name)) is None:
         return name

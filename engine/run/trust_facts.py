@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.masking import mask_text, shown
@@ -80,7 +79,7 @@ def code_copies(run: Run) -> list[Path]:
     return sorted(islice(run.code.rglob("*.py"), _MOST_VALUES))
 
 
-def _limited(label: str, texts: Any) -> Iterator[Fact]:
+def _limited(label: str, texts: Iterable[str]) -> Iterator[Fact]:
     listed = [_line(text) for text in texts]
     for text in listed[:_MOST_OF_A_KIND]:
         yield label, text
@@ -97,14 +96,14 @@ def _commands(manifest: Manifest) -> list[str]:
     return [shlex.join(attempt.argv) for attempt in manifest.attempts if attempt.argv]
 
 
-def _configured_commands(values: list[tuple[str, Any]]) -> Iterator[str]:
+def _configured_commands(values: list[tuple[str, object]]) -> Iterator[str]:
     for key, value in values:
         if _COMMAND_KEY.search(key) and value:
             words = value if isinstance(value, list) else [value]
             yield f"{key}: {shlex.join(str(word) for word in words)}"
 
 
-def _code(values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
+def _code(values: list[tuple[str, object]], commands: list[str]) -> Iterator[str]:
     for key, value in values:
         if _CODE_KEY.search(key) and value:
             yield value if isinstance(value, str) else f"{key}={value}"
@@ -113,7 +112,7 @@ def _code(values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
         yield from _PACKAGE.findall(text)
 
 
-def _addresses(run: Run, values: list[tuple[str, Any]], commands: list[str]) -> Iterator[str]:
+def _addresses(run: Run, values: list[tuple[str, object]], commands: list[str]) -> Iterator[str]:
     for key, value in values:
         if _ADDRESS_KEY.search(key) and isinstance(value, str) and value:
             yield f"{key}: {value}"
@@ -125,14 +124,14 @@ def _addresses(run: Run, values: list[tuple[str, Any]], commands: list[str]) -> 
         yield from _ADDRESS.findall(text)
 
 
-def _values(run: Run) -> Iterator[tuple[str, Any]]:
+def _values(run: Run) -> Iterator[tuple[str, object]]:
     """Every value of manifest and config by its dotted key."""
     yield from values_of(run.read_config()).items()
     budget = [_MOST_VALUES]
     yield from _flat("", _config(run), budget)
 
 
-def _config(run: Run) -> Any:
+def _config(run: Run) -> object:
     import yaml  # Needed only if the user is asked.
 
     try:
@@ -142,7 +141,7 @@ def _config(run: Run) -> Any:
         return None
 
 
-def _flat(key: str, value: Any, budget: list[int]) -> Iterator[tuple[str, Any]]:
+def _flat(key: str, value: object, budget: list[int]) -> Iterator[tuple[str, object]]:
     """Leaves by dotted key, within a budget: aliases can turn a small file into a huge tree."""
     budget[0] -= 1
     if budget[0] < 0 or key.count(".") > 30:

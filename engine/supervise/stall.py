@@ -9,37 +9,38 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
 from statistics import median
-from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from engine.base.jsonl import number
 from engine.base.quantities import format_seconds
+from engine.base.typed import Number, convert_record
 from engine.run.manifest import FullManifest
 
 _REWARDS_AT_ONCE = 2.0
 """A step that waits for a hanging reward, or for two in turn, continues by itself: no stall."""
 
 
-@dataclass(frozen=True)
-class Supervision:
+class Supervision(Struct, frozen=True):
     """The ``supervision`` section of the config of a run. Seconds."""
 
-    interrupt_patience_s: float = 15.0
-    terminate_patience_s: float = 5.0
-    stall_factor: float = 8.0
-    stall_floor_s: float = 60.0
-    start_patience_s: float = 1800.0
+    interrupt_patience_s: Number = 15.0
+    terminate_patience_s: Number = 5.0
+    stall_factor: Number = 8.0
+    stall_floor_s: Number = 60.0
+    start_patience_s: Number = 1800.0
     stack_dumps: bool = True
-    queue_fast_failure_s: float = 120.0
+    queue_fast_failure_s: Number = 120.0
 
     @classmethod
     def of(cls, manifest: FullManifest) -> Supervision:
-        given = {field: manifest.value(f"supervision.{field.name}") for field in fields(cls)}
-        values = {f.name: value for f, value in given.items() if _is_like(value, f.default)}
+        names = cls.__struct_fields__
+        given = {name: manifest.value(f"supervision.{name}") for name in names}
+        supervision = convert_record(given, cls) or cls()
         if manifest.is_command:
-            values["start_patience_s"] = math.inf  # It may have no steps.
-        supervision = cls(**values)
+            supervision = replace(supervision, start_patience_s=math.inf)  # It may have no steps.
         patience_s = _REWARDS_AT_ONCE * _reward_limit_s(manifest)
         return replace(supervision, stall_floor_s=max(supervision.stall_floor_s, patience_s))
 
@@ -49,10 +50,6 @@ def _reward_limit_s(manifest: FullManifest) -> float:
     if not manifest.value("reward.custom_reward_function.path"):
         return 0.0
     return number(manifest.value("grubrics.reward_timeout_s")) or 0.0
-
-
-def _is_like(value: Any, default: Any) -> bool:
-    return isinstance(value, bool) if isinstance(default, bool) else number(value) is not None
 
 
 class StallWatch:

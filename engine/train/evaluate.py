@@ -19,6 +19,7 @@ from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, guarded
+from engine.base.typed import to_json
 from engine.run.conversation import FIELD
 from engine.train import vllm_backend
 from engine.train.backends import Backend, HfBackend, Prompt, load_target
@@ -131,7 +132,7 @@ def _tool_lines(
             "stopped": answer.stopped,
             "error": None,
             "backend": backend.name,
-            FIELD: answer.conversation.to_json(),
+            FIELD: to_json(answer.conversation),
         }
         for prompt, answer in zip(batch, answers, strict=True)
     ]

@@ -20,6 +20,7 @@ from omegaconf import OmegaConf
 from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.base import RewardManagerBase
 
+from engine.base.typed import convert_record
 from engine.config.scoring import scores_all_turns
 from engine.reward.formula import RewardSettings
 from engine.reward.judge.settings import JudgeSettings, make_judge
@@ -142,7 +143,7 @@ class RecordingRewardManager(RewardManagerBase):
         tokens = tokens[:length]
         decode = partial(self.tokenizer.decode, skip_special_tokens=True)
         extra = row.get("tool_extra_fields") or {}
-        conversation = Conversation.read(extra.get(FIELD))
+        conversation = convert_record(extra.get(FIELD), Conversation)
         if conversation is None:
             text = decode(tokens)
             return _Sample(Rollout.of_row(text, row), length, text)

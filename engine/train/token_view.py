@@ -21,7 +21,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pq
-from engine.base.typed import to_json
+from engine.base.typed import convert_record, to_json
 from engine.checks.samples import Split, split_files
 from engine.checks.token_view import Part, Role, Token, TokenView, ToolUse, require_model
 from engine.config.compose import verl_config
@@ -193,7 +193,7 @@ class _ScriptedLoop:
     def _tool_use(self, output: Any, call: _Call | None) -> ToolUse:
         if call is None:
             return ToolUse((), written=False, listed=True, outcome=None, answered=False)
-        conversation = Conversation.read(output.extra_fields[FIELD])
+        conversation = convert_record(output.extra_fields[FIELD], Conversation)
         assert conversation is not None
         replies = "".join(turn.text for turn in conversation.turns if not turn.trained)
         calls = conversation.calls

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from engine.base.typed import convert_record
 from engine.run.conversation import FIELD, Conversation
 from engine.train import environment
 from engine.train.backends import Backend, Prompt
@@ -62,7 +63,7 @@ async def _converse_all(
 
 
 def _answer(backend: Backend, output: Any, *, whole: bool) -> ToolAnswer:
-    conversation = Conversation.read(output.extra_fields[FIELD])
+    conversation = convert_record(output.extra_fields[FIELD], Conversation)
     assert conversation is not None
     tokens = list(output.response_ids)
     scored = tokens if whole else tokens[conversation.last_answer()]

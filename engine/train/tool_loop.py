@@ -24,6 +24,7 @@ from verl.experimental.agent_loop.tool_parser import ToolParser
 from verl.tools.function_tool import FunctionTool, normalize_function_tool_return
 from verl.tools.schemas import ToolResponse
 
+from engine.base.typed import to_json
 from engine.run.conversation import FIELD, Call, Conversation, End, Outcome, Turn
 from engine.tasks.tool_calls.schemas import find_problem
 from engine.train.agent_loop import LENGTH, with_temperature
@@ -74,7 +75,7 @@ class ToolLoop(ToolAgentLoop):
         conversation = Conversation(
             turns=tuple(turns), calls=tuple(calls), end=self._end(turns, is_full=is_full)
         )
-        output.extra_fields[FIELD] = conversation.to_json()
+        output.extra_fields[FIELD] = to_json(conversation)
         return output
 
     @override

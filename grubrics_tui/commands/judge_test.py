@@ -102,10 +102,10 @@ def _own_probe(question: str, answers: list[str], rubric: str) -> Probe | None:
 def _endpoint_note(run: Run) -> str | None:
     """Name the variables that set the endpoint and differ from those of the run's launch."""
     from engine.base.judge_providers import address_variables
-    from engine.run.host.environment import environment_snapshot
+    from engine.run.host.environment import steering_variables
 
-    at_launch = run.read_manifest().environment.get("variables") or {}
-    now = environment_snapshot()["variables"]
+    recorded, now = run.read_manifest().environment.get("variables"), steering_variables(os.environ)
+    at_launch = recorded if isinstance(recorded, dict) else {}
     names = [name for name in address_variables() if at_launch.get(name) != now.get(name)]
     verb = "differs" if len(names) == 1 else "differ"
     return f"{' and '.join(names)} {verb} from the environment of the launch" if names else None

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.base import jsonl
+from engine.base.typed import convert_record
 from engine.run.conversation import Conversation
 from tests.e2e.project import Project
 from tests.paths import ROOT
@@ -109,7 +110,7 @@ def run(project: Project) -> dict[str, Any]:
 def conversations(project: Project, run: dict[str, Any]) -> list[Conversation]:
     """Those of both steps."""
     records = jsonl.read(project.path / "runs/shop/attempt_1/reward.jsonl")
-    read = [Conversation.read(record["conversation"]) for record in records]
+    read = [convert_record(record["conversation"], Conversation) for record in records]
     return [conversation for conversation in read if conversation is not None]
 
 

@@ -201,7 +201,9 @@ def test_every_metric_of_a_dashboard_has_values_or_a_reason(tiny_world: Project,
 def test_there_is_one_reward_record_per_rollout(run: Run) -> None:
     config = run.read_config()
     batch = config["data.train_batch_size"].value
-    rollouts = batch * config["actor_rollout_ref.rollout.n"].value
+    group = config["actor_rollout_ref.rollout.n"].value
+    assert isinstance(batch, int) and isinstance(group, int)
+    rollouts = batch * group
     records = list(jsonl.read(run.attempt(1).reward))
     for step in range(1, STEPS + 1):
         mine = [r for r in records if r["split"] == "train" and r["step"] == step]

@@ -77,7 +77,7 @@ class JudgeTimes:
 
 def step_times(config: Config, runs: Path) -> StepTimes | None:
     """From the newest run of the same config, else of the same size, on GPUs like these."""
-    fingerprint, cards = training_fingerprint(config), [gpu["name"] for gpu in gpus()]
+    fingerprint, cards = training_fingerprint(config), [gpu.name for gpu in gpus()]
     implied = _BY_DEVICE.get(str(config.get("grubrics.device")), ())
     size = tuple(key for key in _SIZE[config.kind] if key not in implied)
     similar: StepTimes | None = None
@@ -118,8 +118,9 @@ def _agree(config: Config, manifest: FullManifest, keys: tuple[str, ...]) -> boo
 
 
 def _cards(manifest: Manifest) -> list[str]:
-    found = manifest.hardware.get("gpus") or []
-    return [str(gpu.get("name")) for gpu in found if isinstance(gpu, dict)]
+    found = manifest.hardware.get("gpus")
+    cards = found if isinstance(found, list) else []
+    return [str(card.get("name")) for card in cards if isinstance(card, dict)]
 
 
 def _times(row: RunRow, run: Run, same: bool) -> StepTimes | None:

@@ -205,7 +205,7 @@ def sizes_of(config: Config, env: Mapping[str, str], gpu_bytes: int | None) -> S
 
 def smallest_gpu() -> int | None:
     """Bytes of the smallest GPU of this machine; None without one."""
-    return min((int(gpu["memory"]) for gpu in gpus()), default=None)
+    return min((gpu.memory for gpu in gpus() if gpu.memory is not None), default=None)
 
 
 Unit = Literal["bytes", "calls"]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.base.jsonl import number
 from engine.base.quantities import format_number
 from engine.doctor.metrics.logged_run import percent
 from engine.doctor.rewards.rollout_record import Rollout
@@ -142,8 +143,9 @@ def _explain(stretch: _Stretch) -> Finding:
     if limits is not None and low >= limits[1] - 0.05 * (limits[1] - limits[0]):
         severity = None if len(stretch.steps) >= _TOP_STEPS else Severity.INFO
         return stretch.finding("reward_zero_or_flat.all_right", severity=severity)
-    penalty = stretch.context.get("reward_config.lambda_defense", float("inf"))
-    if low == high == 0.0 or (limits is not None and high <= -penalty):
+    penalty = number(stretch.context.get("reward_config.lambda_defense"))
+    is_lowest = limits is not None and penalty is not None and high <= -penalty
+    if low == high == 0.0 or is_lowest:
         right, total = _count_right(stretch)
         if right >= max(_FEWEST_RIGHT, _USELESS * total):
             return stretch.finding("reward_function_error.pays_nothing", right=right, total=total)

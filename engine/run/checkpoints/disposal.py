@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 from engine.base import files, jsonl
 from engine.run.checkpoints.ownership import (
@@ -184,7 +183,7 @@ def manifest_texts(run: Run) -> ManifestTexts | None:
     OSError for one that cannot be read.
     """
     content = jsonl.parse_line(files.read_regular(run.manifest_file, jsonl.LARGEST_FILE))
-    settings: dict[str, Any] | None = {}
+    settings: dict[str, object] | None = {}
     if os.path.lexists(run.settings_file):
         settings = jsonl.parse_line(files.read_regular(run.settings_file, jsonl.LARGEST_FILE))
     if content is None or settings is None:
@@ -208,10 +207,10 @@ def _leads_into(inside: str, cwd: str, value: str) -> bool:
     return resolved == inside or resolved.startswith(f"{inside}{os.sep}")
 
 
-def _texts_of(value: Any) -> set[str]:
+def _texts_of(value: object) -> set[str]:
     """Every text in a JSON value, keys included."""
     texts: set[str] = set()
-    stack: list[Any] = [value]
+    stack: list[object] = [value]
     while stack:
         value = stack.pop()
         if isinstance(value, str):

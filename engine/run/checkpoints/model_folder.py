@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 import struct
 from pathlib import Path
-from typing import Any
+
+import msgspec
+from msgspec import Struct
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -58,8 +59,7 @@ def parameter_count(folder: Path) -> int | None:
     if not files or any(file.suffix != ".safetensors" for file in files):
         return None
     headers = [_header(file) for file in files]
-    shapes = [tensor["shape"] for header in headers for tensor in header.values()]
-    return sum(math.prod(shape) for shape in shapes) or None
+    return sum(math.prod(each.shape) for header in headers for each in header.values()) or None
 
 
 def weights_bytes(source: Path) -> int:
@@ -83,14 +83,20 @@ def free_bytes(path: str | Path) -> int:
     return shutil.disk_usage(existing).free
 
 
-def _header(path: Path) -> dict[str, dict[str, Any]]:
+class _Tensor(Struct, frozen=True):
+    """A tensor in the header of a safetensors file; the entry of the metadata has no shape."""
+
+    shape: tuple[int, ...] = ()
+
+
+def _header(path: Path) -> dict[str, _Tensor]:
     """The tensors of a safetensors file: 8 bytes of length, then JSON, then the weights."""
     with path.open("rb") as handle:
         prefix = handle.read(8)
         length = struct.unpack("<Q", prefix)[0] if len(prefix) == 8 else 0
         raw = handle.read(length) if length <= _LONGEST_HEADER else b""
     try:
-        header = json.loads(raw)
-    except ValueError:
+        header = msgspec.json.decode(raw, type=dict[str, _Tensor])
+    except msgspec.MsgspecError:
         return {}
     return {name: entry for name, entry in header.items() if name != "__metadata__"}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -185,7 +184,7 @@ def _refuse_copy(run: Run, folder: Path, stamp: Stamp) -> None:
         raise UsageError(f"{folder} is being written by run '{found.run}' in {found.directory}")
 
 
-def asked_step(folder: Path, values: Mapping[str, Any], cwd: Path) -> int | None:
+def asked_step(folder: Path, values: Mapping[str, object], cwd: Path) -> int | None:
     """The step of ``folder`` that a config names to resume from, or None."""
     key = "trainer.resume_from_path"
     if values.get("trainer.resume_mode") != "resume_path":

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import UsageError, unknown_name
 from engine.run.checkpoints.disposal import (
@@ -80,7 +79,7 @@ class Pruning:
         """The steps that are freed."""
         return sorted(step for entry in self.entries if (step := step_of(entry)) is not None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "run": self.run.id,
             "folder": str(self.folder) if self.folder else None,

@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.base import files, jsonl
 from engine.run.checkpoints.model_folder import missing_parts
@@ -34,7 +33,7 @@ class WantedFiles:
     critic: bool = False
 
     @classmethod
-    def by_config(cls, values: Mapping[str, Any]) -> WantedFiles:
+    def by_config(cls, values: Mapping[str, object]) -> WantedFiles:
         """``values`` are a config's effective values by dotted key, of GRPO or of SFT."""
         contents = values.get("actor_rollout_ref.actor.checkpoint.save_contents")
         ranks = (values.get(key) for key in ("actor_rollout_ref.model.lora_rank", "lora.r"))

@@ -7,7 +7,6 @@ from copy import copy
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,7 +256,7 @@ class Batch:
         return Step(int(self.steps[row]), int(self.attempts[row]), float(self.times[row]), metrics)
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
+def _table(rows: Sequence[Mapping[str, object]]) -> Table:
     """Rows with the same keys are converted as one block; most rows of a run have the same."""
     kinds: dict[tuple[str, ...], list[int]] = {}
     for number, row in enumerate(rows):
@@ -270,7 +269,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def _block(
-    keys: tuple[str, ...], members: list[int], rows: Sequence[Mapping[str, Any]]
+    keys: tuple[str, ...], members: list[int], rows: Sequence[Mapping[str, object]]
 ) -> Iterable[tuple[str, Ints, Floats]]:
     names = [jsonl.line(key) or "" for key in keys]
     values = [list(rows[member].values()) for member in members]
@@ -290,7 +289,7 @@ def _block(
 
 
 def _cell_by_cell(
-    members: list[int], rows: Sequence[Mapping[str, Any]]
+    members: list[int], rows: Sequence[Mapping[str, object]]
 ) -> Iterable[tuple[str, Ints, Floats]]:
     for member in members:
         for name, value in numbers(rows[member]).items():

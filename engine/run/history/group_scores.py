@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 EPSILON = 1e-6
 _NO_SPREAD = 1e-9
@@ -27,7 +26,7 @@ class Estimator:
     assumed: bool = False
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Estimator:
+    def of(cls, config: Mapping[str, object]) -> Estimator:
         """From the effective values of a run's configuration, by dotted key."""
         if "algorithm.adv_estimator" not in config:
             return cls(assumed=True)

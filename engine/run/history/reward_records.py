@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 from msgspec import Struct, to_builtins
 
@@ -124,7 +124,7 @@ class RewardRecord(Position, frozen=True, gc=False, kw_only=True):
         """The parts that are numbers, under names that are safe to show."""
         return numbers_of_reward(self.parts)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The members of the line. A function's record has no fields of a judge."""
         absent = _OF_JUDGE if self.is_own else _OF_FUNCTION
         members = {"v": _VERSION, "t": self.t, **to_builtins(self)}
@@ -188,7 +188,7 @@ class RewardRecords:
             ranges.append((offset, end))
 
 
-def numbers_of_reward(parts: Any) -> dict[str, float]:
+def numbers_of_reward(parts: object) -> dict[str, float]:
     """The numbers among what a reward returned beside the score; a yes is 1."""
     named = parts.items() if isinstance(parts, dict) else ()
     plain = ((name, float(value) if isinstance(value, bool) else value) for name, value in named)

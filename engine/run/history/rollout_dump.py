@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.follow import Cancelled
@@ -39,7 +38,7 @@ class LineRange:
     offset: int
     size: int
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, object]:
         """The record; empty when the file is gone or was rewritten."""
         try:
             with files.open_regular(self.path) as handle:
@@ -92,7 +91,7 @@ class Dumps:
 class TableRow(LineRange):
     """A row of a parquet file: ``offset`` is its number."""
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> dict[str, object]:
         return dict(enumerate(_completions(self.path))).get(self.offset, {})
 
 
@@ -127,14 +126,14 @@ def read_answers(path: Path) -> Iterator[tuple[str, str]]:
             yield output_of(record), str(truth)
 
 
-def output_of(record: dict[str, Any]) -> str:
+def output_of(record: dict[str, object]) -> str:
     """The text of a row."""
     return str(record.get("output", ""))
 
 
 def _records(
     path: Path, cancelled: Cancelled, needles: tuple[bytes, ...] = (b"",)
-) -> Iterator[tuple[LineRange, dict[str, Any]]]:
+) -> Iterator[tuple[LineRange, dict[str, object]]]:
     """The rows; of JSON lines those that have one of the ``needles``."""
     if path.suffix == ".parquet":
         for number, record in enumerate(_completions(path)):
@@ -153,7 +152,7 @@ def _records(
                 yield LineRange(path, offset, len(line)), parsed
 
 
-def _completions(path: Path) -> list[dict[str, Any]]:
+def _completions(path: Path) -> list[dict[str, object]]:
     """TRL's rows under verl's names. The score is the sum of the rewards: TRL's default weights
     are 1."""
     try:
@@ -171,12 +170,12 @@ def _completions(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def _returned(record: dict[str, Any]) -> dict[str, float]:
+def _returned(record: dict[str, object]) -> dict[str, float]:
     """The numbers of a row that the reward function returned beside the score."""
     return numbers_of_reward({key: value for key, value in record.items() if key not in _COLUMNS})
 
 
-def _row(record: dict[str, Any], line: LineRange, numbers: Counter[str]) -> DumpRow | None:
+def _row(record: dict[str, object], line: LineRange, numbers: Counter[str]) -> DumpRow | None:
     uid, prompt, text = (_text(record.get(key)) for key in ("uid", "input", "output"))
     if uid.startswith(PADDING) or not ("output" in record or "score" in record):
         return None
@@ -198,5 +197,5 @@ def _split(uid: str, unnamed: str) -> tuple[str, int | None, int]:
     return uid or unnamed, None, 0
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else ""

@@ -129,6 +129,6 @@ def ordered(rollouts: Iterable[Rollout], sort: str) -> tuple[Rollout, ...]:
 
     def falling(rollout: Rollout) -> tuple[bool, float]:
         value = _FIELDS[sort].value(rollout)
-        return value is None, 0.0 if value is None else -value
+        return (False, -value) if isinstance(value, int | float) else (True, 0.0)
 
     return tuple(sorted(rows, key=falling))

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from msgspec import structs
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.follow import Cancelled
+from engine.base.typed import to_json
 from engine.run.conversation import FIELD, Conversation
 from engine.run.history.group_scores import Estimator, is_flat, sample_std
 from engine.run.history.reward_records import (
@@ -99,7 +99,7 @@ class Rollout:
         truth = row.get("gts", row.get("ground_truth"))
         return "" if truth is None else str(truth)
 
-    def to_json(self, *, best: bool) -> dict[str, Any]:
+    def to_json(self, *, best: bool) -> dict[str, object]:
         """Return all values with the texts; ``best``: whether it wins its group."""
         return {
             "rollout": self.number, "score": self.score, "advantage": self.advantage,
@@ -108,7 +108,7 @@ class Rollout:
             "judge_scores": list(self.judge), "gold_scores": list(self.gold),
             "error": structs.asdict(self.error) if self.error else None, "text": self.text(),
             "ground_truth": self.ground_truth() or None, 
-            **({FIELD: turns.to_json()} if (turns := self.conversation) is not None else {}),
+            **({FIELD: to_json(turns)} if (turns := self.conversation) is not None else {}),
         }  # fmt: skip
 
 
@@ -163,7 +163,7 @@ class Group:
             return False
         return len(self.scores) > 1 and rollout.score >= best.score
 
-    def to_json(self, number: int, rollouts: Sequence[Rollout]) -> dict[str, Any]:
+    def to_json(self, number: int, rollouts: Sequence[Rollout]) -> dict[str, object]:
         """Return the group, which is the ``number``-th of its step, with some of its rollouts."""
         return {
             "number": number, "id": self.id, "question_id": self.question_id,
@@ -202,7 +202,7 @@ class Visit:
     def best(self) -> float | None:
         return max(self.scores, default=None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {**vars(self), "mean": self.mean, "best": self.best}
 
 
@@ -447,7 +447,7 @@ def _with_advantages(group: Group, estimator: Estimator) -> Group:
     return replace(group, rollouts=tuple(rollouts))
 
 
-def _weights(config: Mapping[str, Any]) -> dict[str, float] | None:
+def _weights(config: Mapping[str, object]) -> dict[str, float] | None:
     """What each term counts in the reward; None where the run does not say it."""
     named = {
         "length_penalty": config.get("reward_config.lambda_len"),

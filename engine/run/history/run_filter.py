@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import nearest
+from engine.base.jsonl import number
 from engine.base.query import (
     Condition,
     Tree,
@@ -35,7 +35,6 @@ from engine.run.run import SETTINGS, Run, exists
 CONFIG = "config."
 
 _METRICS = frozenset(v for k, v in vars(metrics).items() if k.isupper() and isinstance(v, str))
-_ABSENT = object()
 _LOG = "train_log.jsonl"
 _ALIKE = 0.75
 """Similarity from which a name is a field with a typing mistake, rather than a config key."""
@@ -47,7 +46,7 @@ class RunFiles:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._cache: dict[tuple[str, str], tuple[str, Any]] = {}
+        self._cache: dict[tuple[str, str], tuple[str, tuple[object, ...]]] = {}
         self.present: set[str] = set()
         """Config keys and metrics that some run had."""
         self.asked: set[str] = set()
@@ -58,18 +57,16 @@ class RunFiles:
         values = self.values(run, test.name)
         if _config_key(test.name) is not None:
             return any(compare_any(test, value) for value in values)
-        return compare_number(test, values[0] if values else None)
+        return compare_number(test, number(values[0]) if values else None)
 
-    def values(self, run: RunRow, name: str) -> tuple[Any, ...]:
+    def values(self, run: RunRow, name: str) -> tuple[object, ...]:
         """Those of a config key, of all keys that end so, or the last one of a metric."""
         self.asked.add(name)
         key = _config_key(name)
         if key is not None:
             is_apart = exists(f"{self._root}/{run.id}/{SETTINGS}")
-            values = self._cached(run, name, SETTINGS if is_apart else "manifest.json", key)
-            return () if values is _ABSENT else tuple(values)
-        value = self._cached(run, name, _LOG, metrics.canonical(name))
-        return () if value is None else (value,)
+            return self._cached(run, name, SETTINGS if is_apart else "manifest.json", key)
+        return self._cached(run, name, _LOG, metrics.canonical(name))
 
     def column(self, name: str) -> Column:
         """A column of the last value of a metric, or of a config key by its end."""
@@ -91,32 +88,30 @@ class RunFiles:
         hint = f"; did you mean '{close}'?" if close else ""
         return (f"config key '{key}'" if key else f"value of '{name}'") + hint
 
-    def _cached(self, run: RunRow, field: str, file: str, name: str) -> Any:
+    def _cached(self, run: RunRow, field: str, file: str, name: str) -> tuple[object, ...]:
         try:
             current = stamp(f"{self._root}/{run.id}/{file}")
         except OSError:
-            return None if file == _LOG else _ABSENT
+            return ()
         cached = self._cache.get((run.id, field))
         if cached is None or cached[0] != current:
             cached = self._cache[run.id, field] = (current, self._read(run, file, name))
-        value = cached[1]
-        if value is not _ABSENT and value is not None:
+        if cached[1]:
             self.present.add(field)
-        return value
+        return cached[1]
 
-    def _read(self, run: RunRow, file: str, name: str) -> Any:
+    def _read(self, run: RunRow, file: str, name: str) -> tuple[object, ...]:
         directory = Run(self._root / run.id)
         if file == _LOG:
             value = newest_value(directory.train_log, name)
             if value is None:
                 self.other_names.update(newest_names(directory.train_log))
-            return value
+            return () if value is None else (value,)
         config = directory.read_config()
         keys = [name] if name in config else [key for key in config if key.endswith(f".{name}")]
         if not keys:
             self.other_names.update(config)
-            return _ABSENT
-        return [config[key].value for key in keys]
+        return tuple(config[key].value for key in keys)
 
 
 class RunFilter:
@@ -187,9 +182,9 @@ class RunFilter:
     def _listed(self, leaf: Word | Condition, run: RunRow, now: float) -> bool | None:
         if isinstance(leaf, Word):
             word = leaf.text.casefold()
-            return any(
-                word in text.casefold() for column in self._searched for text in column.value(run)
-            )
+            values = (column.value(run) for column in self._searched)
+            texts = (text for value in values if isinstance(value, tuple) for text in value)
+            return any(word in text.casefold() for text in texts)
         field = self._fields.get(leaf.name.lower())
         return None if field is None else compare(leaf, field.kind, field.value(run), now)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -37,7 +36,7 @@ class StepLine(Struct, frozen=True, gc=False):
     """A line of ``train_log.jsonl`` as it is: ``metrics`` may hold what is no number."""
 
     step: Integer
-    metrics: dict[str, Any]
+    metrics: dict[str, object]
     attempt: Integer = 1
     t: Moment | None = None
     redone: bool = False
@@ -56,7 +55,7 @@ class Step:
     metrics: Mapping[str, float | None]
     redone: bool = False
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         mark = {"redone": True} if self.redone else {}
         return {
             "v": 1,
@@ -100,7 +99,7 @@ class RewardJoiner:
         if self._reward.trouble is not None:
             raise self._reward.trouble
 
-    def join(self, step: int, data: Mapping[str, Any]) -> Metrics:
+    def join(self, step: int, data: Mapping[str, object]) -> Metrics:
         """All metrics of a step, under canonical names. Each step can be joined once."""
         values = verl_metrics(data)
         values.update(reward_metrics(_take(self._train, step)))
@@ -113,7 +112,7 @@ class _Logged(Struct, frozen=True, gc=False):
     """A line of verl's ``metrics.jsonl``."""
 
     step: Integer
-    data: dict[str, Any]
+    data: dict[str, object]
 
 
 class StepJoiner:
@@ -158,12 +157,12 @@ class StepJoiner:
         return Step(line.step, self._attempt.number, time.time(), values)
 
 
-def verl_metrics(data: Mapping[str, Any]) -> Metrics:
+def verl_metrics(data: Mapping[str, object]) -> Metrics:
     """verl's numbers under canonical names; verl writes NaN and infinities as null."""
     return {metrics.canonical(name): value for name, value in numbers(data).items()}
 
 
-def numbers(data: Mapping[str, Any]) -> Metrics:
+def numbers(data: Mapping[str, object]) -> Metrics:
     """The numbers and nulls of ``data``; a NaN or infinity is None, any other value is dropped."""
     try:
         values = msgspec.convert(data, Metrics)

@@ -14,17 +14,18 @@ from collections.abc import Mapping
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 import psutil
+from msgspec import Struct
 
 from engine.base.errors import PackageError, UsageError
 from engine.base.files import content_hash, sampled_hash
 from engine.base.judge_providers import variable_prefixes
 from engine.base.masking import shown
 from engine.base.parquet import pa, pq
+from engine.base.typed import to_json
 from engine.run.host.system import open_gpus
 from engine.run.manifest import FileFacts
 
@@ -73,20 +74,24 @@ _READ_WHOLE = 64 << 20
 _GIT_PATIENCE_S = 5.0
 
 
-def environment_snapshot(env: Mapping[str, str] | None = None) -> dict[str, Any]:
+def environment_snapshot(env: Mapping[str, str] | None = None) -> dict[str, object]:
     """Python, packages and the variables that steer a run; secrets are masked."""
-    variables = os.environ if env is None else env
-    prefixes = (*_PREFIXES, *variable_prefixes())
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
         "host": platform.node(),
         "packages": package_versions(),
-        "variables": {
-            name: shown(name, variables[name])
-            for name in sorted(variables)
-            if name in _NAMES or name.startswith(prefixes)
-        },
+        "variables": steering_variables(os.environ if env is None else env),
+    }
+
+
+def steering_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that steer a run; secrets are masked."""
+    prefixes = (*_PREFIXES, *variable_prefixes())
+    return {
+        name: shown(name, env[name])
+        for name in sorted(env)
+        if name in _NAMES or name.startswith(prefixes)
     }
 
 
@@ -96,7 +101,7 @@ def package_versions() -> dict[str, str]:
     return {name: version for name, version in versions if version is not None}
 
 
-def program_snapshot(program: str) -> dict[str, Any] | None:
+def program_snapshot(program: str) -> dict[str, object] | None:
     """Python and packages of the environment that a program belongs to, without executing it: a
     Python, or a script of one. None for other programs."""
     found = shutil.which(program)
@@ -169,7 +174,7 @@ def _source(extra: str) -> str:
     return f"grubrics-tui[{extra}] @ {url}" if url else f"CHECKOUT[{extra}]"
 
 
-def git_snapshot(cwd: Path) -> dict[str, Any] | None:
+def git_snapshot(cwd: Path) -> dict[str, object] | None:
     """Commit, branch and whether files differ from it; None outside a repository."""
     commit = _git(cwd, "rev-parse", "HEAD")
     if commit is None:
@@ -182,20 +187,28 @@ def git_snapshot(cwd: Path) -> dict[str, Any] | None:
     }
 
 
-def hardware_snapshot() -> dict[str, Any]:
+def hardware_snapshot() -> dict[str, object]:
     """CPU, memory (bytes) and GPUs of this machine."""
     return {
         "cpu": _cpu_model(),
         "cpu_count": os.cpu_count(),
         "memory": psutil.virtual_memory().total,
-        "gpus": gpus(),
+        "gpus": to_json(gpus()),
     }
 
 
-def gpus() -> list[dict[str, Any]]:
-    """Name and memory (bytes) of every NVIDIA GPU; empty without a driver."""
+class GpuFacts(Struct, frozen=True):
+    """An NVIDIA GPU; ``memory`` in bytes."""
+
+    index: int
+    name: str
+    memory: int | None
+
+
+def gpus() -> list[GpuFacts]:
+    """Every NVIDIA GPU; empty without a driver."""
     samples = (gpu.sample(set()) for gpu in open_gpus())
-    return [{"index": each.index, "name": each.name, "memory": each.mem_total} for each in samples]
+    return [GpuFacts(each.index, each.name, each.mem_total) for each in samples]
 
 
 def fingerprint(path: Path) -> FileFacts:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec import UNSET
 
@@ -16,7 +15,7 @@ from engine.run.host.environment import (
     hardware_snapshot,
     model_fingerprint,
 )
-from engine.run.manifest import FILE_PARTS, FileFacts, Files, Manifest, Surroundings
+from engine.run.manifest import FILE_PARTS, Difference, FileFacts, Files, Manifest, Surroundings
 
 PARTS = ("environment", "git", "hardware", *FILE_PARTS)
 
@@ -46,21 +45,18 @@ def surroundings(
     )
 
 
-def changes(before: Surroundings, after: Surroundings) -> list[dict[str, Any]]:
-    """The differences, e.g. ``{"what": "environment.packages.torch", "before": .., "after": ..}``.
-
-    A part that ``before`` lacks is not compared.
-    """
+def changes(before: Surroundings, after: Surroundings) -> list[Difference]:
+    """The differences, by path. A part that ``before`` lacks is not compared."""
     parts = [part for part in PARTS if getattr(before, part) not in ({}, UNSET)]
     old, new = flat(before, parts), flat(after, parts)
     return [
-        {"what": ".".join(key), "before": old.get(key), "after": new.get(key)}
+        Difference(".".join(key), old.get(key), new.get(key))
         for key in sorted({*old, *new})
         if old.get(key) != new.get(key)
     ]
 
 
-def flat(snapshot: Surroundings, parts: Iterable[str] = PARTS) -> dict[tuple[str, ...], Any]:
+def flat(snapshot: Surroundings, parts: Iterable[str] = PARTS) -> dict[tuple[str, ...], object]:
     """The values of a snapshot by their path: ``("environment", "packages", "torch")``."""
     return {
         key: value for part in parts for key, value in _leaves((part,), getattr(snapshot, part))
@@ -107,7 +103,7 @@ def _fingerprints(
     return {str(path): take(cwd / path) for path in paths if (cwd / path).is_file()}
 
 
-def _leaves(key: tuple[str, ...], value: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _leaves(key: tuple[str, ...], value: object) -> Iterator[tuple[tuple[str, ...], object]]:
     if value is UNSET:
         return
     if isinstance(value, FileFacts):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import TypeVar
 
 import psutil
 
 from engine.run.system_sample import GpuSample, RunSample, SystemSample
+
+T = TypeVar("T")
 
 _PSS_PERIOD_S = 10.0
 
@@ -98,7 +101,7 @@ def _pss(pid: int) -> int:
 class Gpu:
     """One NVIDIA device, through NVML."""
 
-    def __init__(self, nvml: Any, index: int) -> None:
+    def __init__(self, nvml: ModuleType, index: int) -> None:
         self._nvml = nvml
         self._index = index
         self._handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -145,7 +148,7 @@ class Gpu:
             return None
         return sum(user.usedGpuMemory or 0 for user in visible if user.pid in pids)
 
-    def _ask(self, question: Any) -> Any:
+    def _ask(self, question: Callable[[], T]) -> T | None:
         try:
             return question()
         except self._nvml.NVMLError:

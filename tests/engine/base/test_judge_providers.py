@@ -32,7 +32,7 @@ from engine.launch.ray_target import needed_variables
 from engine.reward.judge.api import ApiJudge
 from engine.reward.judge.credentials import find_credentials
 from engine.reward.judge.settings import JudgeSettings, make_judge
-from engine.run.host.environment import environment_snapshot
+from engine.run.host.environment import steering_variables
 from tests.engine.checks.project import Project
 from tests.plugins import InstallPlugin
 
@@ -92,7 +92,7 @@ def run_everywhere(provider: JudgeProvider, project: Project) -> None:
     assert {sign_in.key for sign_in in provider.sign_ins[:1]} <= set(variables)
     assert {sign_in.base_url for sign_in in provider.sign_ins} <= set(address_variables())
 
-    recorded = environment_snapshot(env)["variables"]
+    recorded = steering_variables(env)
     assert set(recorded) == set(env)
     assert KEY not in recorded.values()
 

@@ -15,7 +15,7 @@ from engine.launch.drift import describe_drift, select_drift
 from engine.launch.launcher import launch, manifest, plan
 from engine.launch.plan_launch import config_for_launch, plan_launch
 from engine.launch.resume import resume
-from engine.run.manifest import AttemptRecord
+from engine.run.manifest import AttemptRecord, Difference
 from engine.run.run import Run
 from engine.run.state import RunState, write_state
 from engine.run.trust import vouch
@@ -41,7 +41,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
         (tmp_path / name).write_text("{}\n")
     made = Run(tmp_path / "runs" / "first")
     contents = manifest(plan(load_config("try.yaml", [], {}), "first"))
-    contents.environment["packages"]["torch"] = "1.0"
+    packages = contents.environment["packages"]
+    assert isinstance(packages, dict)
+    packages["torch"] = "1.0"
     contents = replace(contents, attempts=[AttemptRecord(number=1, argv=("true",))])
     made.attempt(1).path.mkdir(parents=True)
     made.write_manifest(contents)
@@ -79,7 +81,7 @@ def test_data_that_is_not_used_any_more_is_no_drift(run: Run) -> None:
     Path("other.jsonl").write_text("{}\n")
     config, again = config_for_launch(run, ["data.train_files=other.jsonl"], run.path.parent)
     planned = plan_launch(config, run.path.parent, "second", again=again)
-    assert [change["what"] for change in planned.drift] == ["environment.packages.torch"]
+    assert [change.what for change in planned.drift] == ["environment.packages.torch"]
 
 
 @pytest.mark.row("H11")
@@ -91,18 +93,14 @@ def test_a_resumed_run_says_how_it_differs(run: Run) -> None:
     assert drift_of(run)["since"] == {"attempt": 1}
 
 
-def change(what: str, before: object, after: object) -> dict[str, object]:
-    return {"what": what, "before": before, "after": after}
-
-
 def test_the_line_names_each_difference() -> None:
     drift = [
-        change("code.reward.py.sha256", "a", "b"),
-        change("data.gone.jsonl.sha256", "a", None),
-        change("environment.packages.verl", None, "0.9.1"),
-        change("environment.python", "3.11.1", "3.11.2"),
-        change("git.commit", "0123456789abcdef", "fedcba9876543210"),
-        change("git.dirty", False, True),
+        Difference("code.reward.py.sha256", "a", "b"),
+        Difference("data.gone.jsonl.sha256", "a", None),
+        Difference("environment.packages.verl", None, "0.9.1"),
+        Difference("environment.python", "3.11.1", "3.11.2"),
+        Difference("git.commit", "0123456789abcdef", "fedcba9876543210"),
+        Difference("git.dirty", False, True),
     ]
     assert describe_drift("run 'a'", drift) == (
         "differs from run 'a': reward.py changed; gone.jsonl is gone; verl none -> 0.9.1; "
@@ -112,10 +110,10 @@ def test_the_line_names_each_difference() -> None:
 
 def test_machine_and_variables_are_no_drift() -> None:
     machine = [
-        change("hardware.memory", 1, 2),
-        change("environment.variables.WANDB_MODE", None, "offline"),
-        change("data.train.jsonl.rows", 1, 2),
-        change("recipe_file.try.yaml.sha256", "a", "b"),
+        Difference("hardware.memory", 1, 2),
+        Difference("environment.variables.WANDB_MODE", None, "offline"),
+        Difference("data.train.jsonl.rows", 1, 2),
+        Difference("recipe_file.try.yaml.sha256", "a", "b"),
     ]
     assert select_drift(machine) == []
     assert describe_drift("run 'a'", []) is None

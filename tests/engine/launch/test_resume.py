@@ -20,7 +20,8 @@ from engine.launch.kept_data import keep_data
 from engine.launch.launcher import manifest, plan, start_supervisor
 from engine.launch.resume import find_resumable, resume, resume_plan
 from engine.run.checkpoints.ownership import STAMP, claim
-from engine.run.manifest import AttemptRecord
+from engine.run.host.environment import package_versions
+from engine.run.manifest import AttemptRecord, Difference
 from engine.run.processes import identify
 from engine.run.run import Run
 from engine.run.state import RunState, observed_state, write_state
@@ -286,27 +287,21 @@ def test_changed_data_is_reported_and_recorded(run: Run, folder: Path) -> None:
     )
     events = [record["message"] for record in jsonl.read(run.events) if "message" in record]
     assert resumed.warnings[0] in events
-    changed = {change["what"]: change for change in newest(run).changes_since}
-    assert changed["data.train.jsonl.rows"] == {
-        "what": "data.train.jsonl.rows",
-        "before": 1,
-        "after": 2,
-    }
+    assert Difference("data.train.jsonl.rows", 1, 2) in newest(run).changes_since
 
 
 def test_a_package_that_was_upgraded_is_recorded_once(run: Run, folder: Path) -> None:
     save(folder, 2)
     log(run, 1, 2)
-    environment = run.read_manifest().environment
-    before = {**environment, "packages": {**environment["packages"], "verl": "0.0.1"}}
-    rewrite(run, environment=before)
+    before = {**package_versions(), "verl": "0.0.1"}
+    rewrite(run, environment={**run.read_manifest().environment, "packages": before})
     resume(run)
-    upgraded = [change["what"] for change in newest(run).changes_since]
+    upgraded = [change.what for change in newest(run).changes_since]
     assert "environment.packages.verl" in upgraded
     ended(run)
     resume(run)
     assert newest(run).number == 3
-    assert "environment.packages.verl" not in [c["what"] for c in newest(run).changes_since]
+    assert "environment.packages.verl" not in [c.what for c in newest(run).changes_since]
 
 
 def test_a_changed_default_is_reported(run: Run, folder: Path) -> None:

@@ -130,7 +130,8 @@ def test_a_single_answer_has_no_ranking_and_is_a_data_error() -> None:
 
 
 def test_a_record_holds_everything_a_reader_of_the_log_needs() -> None:
-    record = scored("Points: 1, Item: Recommends water").to_json()
+    scoring = scored("Points: 1, Item: Recommends water")
+    record = scoring.to_json()
     assert set(record) == {
         "v",
         "t",
@@ -154,7 +155,7 @@ def test_a_record_holds_everything_a_reader_of_the_log_needs() -> None:
         "error",
         "n_chars",
     }
-    assert set(record["parts"]) == {
+    assert scoring.parts is not None and set(scoring.parts) == {
         "alignment",
         "length_penalty",
         "info_value",

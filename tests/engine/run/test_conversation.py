@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.base.typed import convert_record, to_json
 from engine.run.conversation import OUTCOMES, Call, Conversation, Turn
 
 TURNS = st.builds(Turn, st.text(), st.integers(0, 50), st.booleans())
@@ -31,7 +32,9 @@ CONVERSATIONS = st.builds(
 
 @given(CONVERSATIONS)
 def test_what_is_written_is_read(conversation: Conversation) -> None:
-    assert Conversation.read(json.loads(json.dumps(conversation.to_json()))) == conversation
+    assert (
+        convert_record(json.loads(json.dumps(to_json(conversation))), Conversation) == conversation
+    )
 
 
 @given(CONVERSATIONS)
@@ -53,9 +56,9 @@ def test_the_last_answer_is_before_a_reply_that_nothing_follows() -> None:
 
 @pytest.mark.parametrize("value", [None, 3, "x", [], {}, {"end": "elsewhere"}])
 def test_what_is_no_conversation_is_none(value: Any) -> None:
-    assert Conversation.read(value) is None
+    assert convert_record(value, Conversation) is None
 
 
 def test_parts_of_the_wrong_shape_are_left_out() -> None:
     value = {"end": "answer", "turns": [3, {"text": 4, "tokens": "x"}], "calls": {"a": 1}}
-    assert Conversation.read(value) == Conversation(end="answer")
+    assert convert_record(value, Conversation) == Conversation(end="answer")

@@ -15,6 +15,7 @@ from verl import DataProto
 from verl.experimental.reward_loop.reward_manager.dapo import DAPORewardManager
 
 from engine.base import jsonl
+from engine.base.typed import to_json
 from engine.run.conversation import FIELD, Call, Conversation, Turn
 from engine.train.agent_loop import SPLIT
 from engine.train.reward_entry import NoRewardError, RecordingRewardManager
@@ -224,7 +225,7 @@ def conversation(world: SmallWorld, *turns: tuple[str, bool]) -> DataProto:
     )
     calls = (Call(1, "price", "{}", "ok", turns[1][0]),)
     extra = {
-        FIELD: Conversation(turns=tuple(counted), calls=calls, end="answer").to_json(),
+        FIELD: to_json(Conversation(turns=tuple(counted), calls=calls, end="answer")),
         "tool_rewards": [0.5],
     }
     columns = {"tool_extra_fields": extra, "__num_turns__": 4}

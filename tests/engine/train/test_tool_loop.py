@@ -20,6 +20,7 @@ from verl.tools.schemas import OpenAIFunctionToolSchema
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
+from engine.base.typed import convert_record
 from engine.config.compose import verl_config
 from engine.config.load import load_config
 from engine.run.conversation import FIELD, Conversation
@@ -92,7 +93,7 @@ class Rollout:
         self.server = ScriptedServer(self.tokenizer, turns)
         tools = tools or [tool(price), tool(hang)]
         self.output = asyncio.run(self._run(composed, tools, row or {}))
-        conversation = Conversation.read(self.output.extra_fields[FIELD])
+        conversation = convert_record(self.output.extra_fields[FIELD], Conversation)
         assert conversation is not None
         self.conversation = conversation
 

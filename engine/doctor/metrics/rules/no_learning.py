@@ -210,7 +210,8 @@ def _warmup_steps(context: MetricContext, total: int) -> float | None:
     steps, ratio = (context.get(key) for key in _warmup_keys(context))
     if isinstance(steps, int) and steps > 0:
         return steps
-    return (ratio or 0) * total if isinstance(ratio or 0, int | float) else None
+    share = ratio or 0
+    return share * total if isinstance(share, int | float) else None
 
 
 def _shorter_warmup(context: MetricContext, total: int) -> Fix:

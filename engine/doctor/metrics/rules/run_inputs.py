@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from engine.base.jsonl import number
 from engine.doctor.metrics.logged_run import LoggedRun, figure, percent
 from engine.run.finding import Finding, Severity
 from engine.run.finding_kind import Rule
@@ -47,7 +48,8 @@ def _cut_prompts(run: LoggedRun) -> Iterator[Finding]:
     share, longest = run.series("prompt_length/clip_ratio"), run.series("prompt_length/max")
     if not np.array_equal(share.steps, longest.steps) or run.context.get(_FILTER):
         return
-    limit = run.context.get(_LIMIT)
+    if (limit := number(run.context.get(_LIMIT))) is None:
+        return
     cut = np.flatnonzero((share.values > 0) & (longest.values == limit))
     if not cut.size:
         return
@@ -57,7 +59,7 @@ def _cut_prompts(run: LoggedRun) -> Iterator[Finding]:
         run.case(onset),
         run.evidence(f"{share.name} is {figure(worst)}", onset, worst=worst),
         severity=None if is_most else Severity.WARNING,
-        limit=figure(float(limit)),
+        limit=figure(limit),
         count=cut.size,
         steps=len(share),
         worst=percent(worst),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.base.typed import convert_record
+from engine.base.typed import convert_record, to_json
 from engine.run.conversation import Call, Conversation, Outcome, Turn
 from engine.run.history.reward_records import RewardRecord
 from engine.run.history.train_log import reward_metrics
@@ -85,7 +85,7 @@ def talked(*outcomes: Outcome) -> RewardRecord:
     turns = (Turn("call", 5, trained=True), Turn("reply", 3, trained=False)) * bool(calls)
     answer = Turn("7", 1, trained=True)
     return own(
-        conversation=Conversation(turns=(*turns, answer), calls=calls, end="answer").to_json()
+        conversation=to_json(Conversation(turns=(*turns, answer), calls=calls, end="answer"))
     )
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from engine.base import jsonl
 from engine.base.errors import UsageError
 from engine.base.parquet import pa, pq
+from engine.base.typed import to_json
 from engine.run.conversation import Call, Conversation, Turn
 from engine.run.history.reward_records import RewardRecords
 from engine.run.history.rollout_query import Filter, numbers_of
@@ -303,7 +304,7 @@ def test_an_own_function_s_numbers_and_the_right_answer_are_shown(attempt: Path)
 
 def test_a_judged_rollout_has_the_numbers_of_its_calls_beside_the_components(attempt: Path) -> None:
     turns, calls = (Turn("call", 5, trained=True),), (Call(1, "price", "{}", "failed"),)
-    talk = Conversation(turns=turns, calls=calls, end="answer").to_json()
+    talk = to_json(Conversation(turns=turns, calls=calls, end="answer"))
     write_records(attempt, [record("a", 0, 1.0, 1, conversation=talk)])
     counts = {"turns": 1.0, "calls": 1.0, "calls_failed": 1.0}
     assert answers(load(attempt), "a")[0].parts == {**PARTS, **counts}
