@@ -400,7 +400,8 @@ def mistyped_variables(env: Mapping[str, str]) -> dict[str, str]:
 
 def check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
     """Raise UsageError for an unknown key, or for a value of a type that the key does not take."""
-    new_name = moved_to(key)
+    # A key that verl still has a value for is reported among those without effect.
+    new_name = moved_to(key) if defaults.get(key) is None else None
     if new_name is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
         raise UsageError(
             f"{where}: {key} is a key of earlier versions of verl that the V1 trainer does not "

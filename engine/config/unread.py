@@ -22,6 +22,7 @@ from engine.config.compose import (
 )
 from engine.config.curriculum import KEY as CURRICULUM
 from engine.config.frozen import in_file
+from engine.config.keys import moved_to
 from engine.config.load import Config, Origin, defaults_of
 from engine.run.kinds import Kind
 
@@ -206,7 +207,9 @@ def _without_effect(config: Config) -> list[Unread]:
     complete, rules = effective(config, Path()), _rules_of(config.kind)
     defaults = defaults_of(config.kind)
     return [
-        Unread(key, config.get(key), config.origins[key], rule.reason, rule.instead)
+        Unread(
+            key, config.get(key), config.origins[key], rule.reason, rule.instead or moved_to(key)
+        )
         for key in config.values
         if config.is_chosen(key)
         and config.origins[key] != "preset"

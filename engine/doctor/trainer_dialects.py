@@ -71,7 +71,6 @@ class _Tables(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     no_advice: Mapping[Framework, Sequence[str]]
     smaller_batch: Mapping[Framework, str]
-    roles: Mapping[Phase, Mapping[str, str | None]]
     doing: Mapping[Phase, str]
     names: str
     renamed: Mapping[str, str]
@@ -112,8 +111,10 @@ _OUR_TOOLS = re.compile(r"\bgrubrics\b(?!-tui model fetch)|\bengine\.|of this pr
 
 def for_phase(fixes: Iterable[Fix], phase: Phase | None) -> list[Fix]:
     """Return the fixes with the keys of the role that ran; without those that do nothing for it."""
-    roles = tables().roles.get(phase, {}) if phase else {}
-    keys = {key_of(setting): key for setting, key in roles.items()}
+    if phase is None:
+        return list(fixes)
+    phases = {key_of(name): setting.phases for name, setting in SETTINGS.items()}
+    keys = {key: of_role[phase] for key, of_role in phases.items() if phase in of_role}
     moved = []
     for fix in fixes:
         renamed = [(change, keys.get(change.key, change.key)) for change in fix.changes]
@@ -128,7 +129,8 @@ def nearest_argument(name: str) -> str:
 
     Also empty for one of its own, which the installed version does not have.
     """
-    names = tables().names.split()
+    arguments = (setting.argument(Framework.TRL) for setting in SETTINGS.values())
+    names = {*tables().names.split(), *(each for each in arguments if isinstance(each, str))}
     if not name or name in tables().renamed or name in names:
         return tables().renamed.get(name, "")
     return next(iter(get_close_matches(name, names, 1, 0.7)), "")

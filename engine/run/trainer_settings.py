@@ -21,6 +21,9 @@ class TrainerSetting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Its key in verl's SFT trainer, then those of earlier versions."""
     others: Mapping[str, str | Mapping[str, object]] = {}
     """Its argument by trainer, with the value where that differs from ours."""
+    phases: Mapping[str, str | None] = {}
+    """Its key of the role that runs in a phase, where that is not the actor; null if the role does
+    not read it."""
     names: tuple[str, ...] = ()
     """What else people call it who know another trainer."""
 

@@ -20,19 +20,8 @@ from engine.tasks.registry import tasks
 from engine.translate.translation import Row, checked, left_out, no_such_key, without_keys
 from engine.translate.verl_script import GROUP, Override, TrainerCall, export_rows
 
-_ACTOR = "actor_rollout_ref.actor"
-_ROLLOUT = "actor_rollout_ref.rollout"
 _ESTIMATOR = "algorithm.adv_estimator"
 _NAME = "trainer.experiment_name"
-_RENAMED = {
-    f"{_ACTOR}.grad_clip": f"{_ACTOR}.optim.clip_grad",
-    f"{_ACTOR}.checkpoint.contents": f"{_ACTOR}.checkpoint.save_contents",
-    f"{_ROLLOUT}.swap_space": f"{_ROLLOUT}.engine_kwargs.vllm.swap_space",
-    f"{_ROLLOUT}.multi_turn.max_turns": f"{_ROLLOUT}.multi_turn.max_assistant_turns",
-    "trainer.val_generations_to_log_to_wandb": "trainer.log_val_generations",
-    "ray_init.num_cpus": "ray_kwargs.ray_init.num_cpus",
-}
-"""Keys of earlier versions of verl that have another name, besides those of ``moved_to``."""
 _WORKERS = re.compile(
     r"(?:VLLM|SGL|SGLANG|NCCL|GLOO|TORCH|PYTORCH|TRITON|TOKENIZERS|CUDA_DEVICE|OMP|FLASH\w*)_"
 )
@@ -76,7 +65,7 @@ def _require_grpo(path: Path, rows: Iterable[Row]) -> None:
 
 def _translate(override: Override) -> Row:
     source, line, value = override.key, override.line, override.value
-    key = _RENAMED.get(source) or moved_to(source) or source
+    key = moved_to(source) or source
     known = verl_defaults()
     if "." not in key:
         return left_out(source, line, GROUP)

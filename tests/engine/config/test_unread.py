@@ -139,6 +139,11 @@ def test_a_value_that_is_read_is_not_named(overrides: tuple[str, ...]) -> None:
     assert named(*overrides) == []
 
 
+def test_a_key_that_has_another_name_is_named_with_it() -> None:
+    (value,) = unread(config(f"{ACTOR}.grad_clip=0.5"))
+    assert value.instead == f"{ACTOR}.optim.clip_grad"
+
+
 def test_a_default_that_is_spelled_out_is_not_named() -> None:
     assert named(f"{ACTOR}.grad_clip=1.0", "trainer.use_v1=true", "algorithm.gamma=1.0") == []
 
@@ -281,6 +286,7 @@ def test_sft_names_adapters_without_a_rank_and_epochs_beside_steps() -> None:
         ("reward_model.rollout.name=vllm", "reward.reward_model.rollout.name"),
         ("+reward_model.reward_kwargs.k=1", "reward.reward_kwargs.k"),
         ("sandbox_fusion.url=http://x", "reward.sandbox_fusion.url"),
+        ("+actor_rollout_ref.rollout.swap_space=4", f"{ROLLOUT}.engine_kwargs.vllm.swap_space"),
     ],
 )
 def test_a_key_of_earlier_versions_is_refused_with_its_present_name(

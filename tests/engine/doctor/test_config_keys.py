@@ -173,6 +173,7 @@ def test_no_fix_of_a_run_is_about_a_key_that_its_trainer_never_reads(kind: Kind)
 
 
 def test_no_trainer_is_told_a_key_that_verl_never_reads() -> None:
-    keys = set(strings_in(msgspec.to_builtins(trainer_dialects.tables())))
+    phases = [setting.phases for setting in SETTINGS.values()]
+    keys = set(strings_in(msgspec.to_builtins([trainer_dialects.tables(), *phases])))
     assert len([key for key in keys if KEY.fullmatch(key)]) >= 5
     assert [key for key in keys if is_never_read(key, GRPO)] == []
