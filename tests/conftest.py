@@ -108,6 +108,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--brief", action="store_true", help="run two cases of a parametrized test")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name a path that does not exist. With workers, pytest runs nothing and says nothing."""
+    for argument in config.args:
+        path = argument.split("::")[0]
+        if not Path(config.invocation_params.dir, path).exists():
+            raise pytest.UsageError(f"no file or folder: {path}")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort the files that train, and set the markers that follow from what a test is: a coroutine

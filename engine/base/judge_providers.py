@@ -5,7 +5,7 @@ Ray cluster needs, what a manifest records, the choices of ``precompute``, cost 
 table in docs/data.md are all read from here. A package adds a provider with an entry point:
 
     [project.entry-points."grubrics.judge_providers"]
-    together = "my_package.judges:TOGETHER"
+    campus = "my_package.judges:CAMPUS"
 """
 
 from __future__ import annotations

@@ -142,8 +142,8 @@ def test_a_wrong_declaration_is_named(
 
 
 def test_a_provider_without_an_example_is_named() -> None:
-    with pytest.raises(AssertionError, match="provider together has no example"):
-        documented(replace(OPENAI, name="together"))
+    with pytest.raises(AssertionError, match="provider campus has no example"):
+        documented(replace(OPENAI, name="campus"))
 
 
 def test_the_default_address_is_that_of_the_client_library() -> None:
