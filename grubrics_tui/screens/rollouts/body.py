@@ -29,6 +29,7 @@ from grubrics_tui.drawing.view import View
 from grubrics_tui.model.rollout_view import GroupTexts, Pair, RolloutView
 from grubrics_tui.text.terminal_text import clean_text
 from grubrics_tui.text.word_diff import Kind, Piece
+from grubrics_tui.widgets.row_list import RowList
 from grubrics_tui.widgets.scroll_text import ScrollText
 from grubrics_tui.widgets.span_widget import SpanWidget
 
@@ -174,12 +175,14 @@ class PromptPanel(SpanWidget):
         return rows
 
 
-class RolloutList(SpanWidget):
-    """The rollouts of a group; scrolls to the selected one."""
+class RolloutList(RowList[Rollout]):
+    """The rollouts of a group, with the cursor on the selected one; in one row, all as a strip."""
+
+    HEADS = 1
 
     DEFAULT_CSS = """
     RolloutList {
-        width: 44; padding: 0 1; height: 1fr;
+        width: 44; padding: 0 1;
         border: round $line; border-title-color: $quiet; border-subtitle-color: $quiet;
     }
     """
@@ -187,25 +190,26 @@ class RolloutList(SpanWidget):
     def __init__(self) -> None:
         super().__init__()
         self._view = RolloutView()
-        self._top = 0
 
-    def show(self, view: RolloutView) -> None:
+    def fill(self, view: RolloutView) -> None:
         self._view = view
-        self.redraw()
+        rollouts, selected = view.rollouts, view.selected
+        self.show(rollouts, cursor=rollouts.index(selected) if selected else 0)
 
     def draw(self, width: int, height: int) -> list[Row]:
-        view, group, selected = self._view, self._view.group, self._view.selected
-        if group is None or selected is None or not height:
-            return []
-        rollouts, room = view.rollouts, height - 1
-        if height == 1:
-            return [strip_row(rollouts, group, selected, width, self.ascii_only)]
-        index, largest = rollouts.index(selected), widest(group.rollouts)
-        self._top = max(min(self._top, index, max(0, len(rollouts) - room)), index - room + 1)
+        if height == 1 and self._view.group and self.selected:
+            group = self._view.group
+            return [strip_row(self.items, group, self.selected, width, self.ascii_only)]
+        return super().draw(width, height)
+
+    def draw_items(self, shown: range, width: int) -> list[Row]:
+        group, hits = self._view.group, self._view.hits
+        assert group is not None
+        largest = widest(group.rollouts)
         return [list_head(width)] + [
-            list_row(rollout, group, width, widest=largest, chosen=rollout is selected,
-                     hit=(group.id, rollout.number) in view.hits, ascii_only=self.ascii_only)
-            for rollout in rollouts[self._top : self._top + room]
+            list_row(self.items[n], group, width, widest=largest, chosen=n == self.cursor,
+                     hit=(group.id, self.items[n].number) in hits, ascii_only=self.ascii_only)
+            for n in shown
         ]  # fmt: skip
 
 
@@ -311,7 +315,7 @@ class RolloutBody(Vertical):
         view = scene.view
         self.query_one(RolloutHead).show(view, scene.note)
         rollouts = self.query_one(RolloutList)
-        rollouts.show(view)
+        rollouts.fill(view)
         has_advantages = view.split == "train" and view.read is not None and view.read.dumped
         formula = scene.formula.partition(" within")[0]
         rollouts.border_subtitle = f"adv = {formula}" if has_advantages else ""

@@ -15,7 +15,7 @@ from engine.run.history.rollouts import StepRollouts, Visit
 from engine.run.run import Run
 from grubrics_tui.model.rollout_view import GroupKey, GroupTexts, Hit, Pair, RolloutView
 from grubrics_tui.screens.base import CockpitScreen
-from grubrics_tui.screens.rollouts.body import RolloutBody, RolloutBox, Scene
+from grubrics_tui.screens.rollouts.body import RolloutBody, RolloutBox, RolloutList, Scene
 from grubrics_tui.screens.rollouts.reader import RolloutReader, RolloutSearch, SearchRequest, Target
 from grubrics_tui.settings.actions import bindings
 from grubrics_tui.text.word_diff import Piece
@@ -246,6 +246,13 @@ class RolloutsScreen(CockpitScreen):
             return
         self.view = self.view.moved(count)
         self._show_group()
+
+    @on(RolloutList.Moved)
+    def _select_clicked(self) -> None:
+        clicked = self.query_one(RolloutList).selected
+        if clicked != self.view.selected and clicked in self.view.rollouts:
+            rollouts = self.view.rollouts
+            self.action_answer(rollouts.index(clicked) - rollouts.index(self.view.selected))
 
     def action_rival(self, count: int) -> None:
         self.view = self.view.rival_moved(count)
