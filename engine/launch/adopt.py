@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.masking import holds_secret, mask_data, mask_text, mask_words
+from engine.base.quantities import format_size
 from engine.config.keys import flatten
 from engine.launch.command import command_manifest, program_name, run_stem
 from engine.launch.launcher import choose_directory, start_run
@@ -194,8 +195,8 @@ def _require_room(adoption: Adoption) -> None:
     free = shutil.disk_usage(root).free
     if size > free:
         raise UsageError(
-            f"the logs have {size / 2**20:.0f} MiB, which are copied, and {root} has "
-            f"{free / 2**20:.0f} MiB free. Choose another folder with --runs"
+            f"the logs have {format_size(size)}, which are copied, and {root} has "
+            f"{format_size(free)} free. Choose another folder with --runs"
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from engine.base.errors import UsageError
 from engine.base.follow import last_lines
-from engine.base.quantities import format_count
+from engine.base.quantities import format_count, format_size
 from engine.base.text import format_config_value
 from engine.base.typed import decode_record
 from engine.doctor.live import RunFollower
@@ -384,6 +384,6 @@ def _memory_of_others(attempt: Attempt | None, device: str) -> str | None:
             if used is None or total is None or of_run is None:
                 continue
             if used >= _FULL * total and used - of_run > _MOSTLY * used:
-                size = f"{(used - of_run) / 2**30:.1f} of {total / 2**30:.1f} GiB"
+                size = f"{format_size(used - of_run)} of {format_size(total)}"
                 return f"other processes on the machine, which held {size} of {device} memory"
     return None

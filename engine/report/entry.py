@@ -19,6 +19,7 @@ from engine.base.errors import UsageError
 from engine.base.quantities import (
     format_date,
     format_dollars,
+    format_duration,
     format_number,
     format_seconds,
     format_time,
@@ -132,11 +133,7 @@ def _origin(manifest: FullManifest) -> Iterator[str]:
 def _duration(state: RunState) -> str:
     """The time of all attempts; empty for an active run."""
     took = state.elapsed(time.time()) if state.ended is not None else None
-    if took is None:
-        return ""
-    minutes, remaining_s = divmod(round(took), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {remaining_s:02d} s"
+    return "" if took is None else format_duration(took)
 
 
 def _result(

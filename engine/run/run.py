@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, nearest, unknown_name
+from engine.base.quantities import format_size
 from engine.base.typed import read_record, to_json, write_record
 from engine.run.manifest import ConfigRecord, FullManifest, Manifest, Setting
 
@@ -281,7 +282,7 @@ def _bounded(run: Run) -> Run:
     """Return the run; UsageError for a manifest of an impossible size."""
     size, largest = run.manifest_file.stat().st_size, jsonl.LARGEST_FILE
     if size > largest:
-        text = f"{size / 2**20:.0f} MiB, and a manifest has at most {largest >> 20}"
+        text = f"{format_size(size)}, and a manifest has at most {format_size(largest)}"
         raise UsageError(f"{run.manifest_file}: {text}: it is damaged, or another program wrote it")
     return run
 

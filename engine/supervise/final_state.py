@@ -37,6 +37,7 @@ from pathlib import Path
 
 from engine.base.follow import last_lines
 from engine.base.masking import mask_text
+from engine.base.quantities import format_size
 from engine.base.typed import read_lines
 from engine.run.history.reward_records import RewardRecord
 from engine.run.run import Attempt, Run
@@ -208,7 +209,7 @@ def _full_disk(lines: Sequence[str], checkpoints: Path) -> str | None:
         return None
     try:
         free = shutil.disk_usage(checkpoints).free
-        room = f"{free / 2**20:.0f} MiB free at {checkpoints}"
+        room = f"{format_size(free)} free at {checkpoints}"
     except OSError:
         free, room = _FULL_BYTES, f"checkpoints go to {checkpoints}"
     if is_named:
@@ -224,7 +225,7 @@ def full_disk(held: Run, run: Run) -> str | None:
         free = shutil.disk_usage(held.path).free
     except OSError:
         return None
-    room = f"{free / 2**20:.0f} MiB free at {run.path}"
+    room = f"{format_size(free)} free at {run.path}"
     return f"no space left on device; {room}" if free < _FULL_BYTES else None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from engine.base.tables import aligned_lines
 from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, options
 
@@ -22,11 +23,8 @@ def queue(
     if releases and line_up(root).held:
         release(root)
     line = line_up(root)
-    rows = [
-        f"{number:>3}  {queued.id:<36} {queued.phrase}"
-        for number, queued in enumerate(line.runs, 1)
-    ]
-    text = "\n".join(rows) if rows else "no queued runs"
+    rows = [(str(n), queued.id, queued.phrase) for n, queued in enumerate(line.runs, 1)]
+    text = "\n".join(aligned_lines(rows)) or "no queued runs"
     answer(line, f"{text}\n{line.held}" if line.held else text, as_json)
 
 

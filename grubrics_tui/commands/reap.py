@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from engine.base.quantities import format_count
+from engine.base.quantities import format_count, format_size
+from engine.base.tables import aligned_lines
 from engine.run.run import Run, runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, options
 from grubrics_tui.commands.shared.trust import require_trust
@@ -37,11 +38,12 @@ def reap(
     if yes:
         for attempt in holding:
             private_ray.remove(attempt)
-    lines = [
-        f"{orphan.process.pid:>8}  {orphan.run:<36} {orphan.rss / 2**20:8.0f} MiB"
-        f"  gpu {orphan.gpu_bytes / 2**20:.0f} MiB  ports {list(orphan.ports)}  {orphan.reason}"
+    rows = [
+        (str(orphan.process.pid), orphan.run, format_size(orphan.rss),
+         f"gpu {format_size(orphan.gpu_bytes)}", f"ports {list(orphan.ports)}", orphan.reason)
         for orphan in orphans
-    ] + [f"          Ray directory {directory}" for directory in directories]
+    ]  # fmt: skip
+    lines = [*aligned_lines(rows), *(f"Ray directory {directory}" for directory in directories)]
     summary = f"{format_count(len(lines), 'orphan')}. Kill and delete: grubrics-tui reap --yes"
     if yes:
         summary = f"killed {format_count(len(ended), 'process', plural='processes')}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from engine.base.errors import UsageError
+from engine.base.quantities import MISSING, format_number, format_percent
 from engine.run.run import Run, find_run_not_file, runs_root
 from grubrics_tui.commands.shared import Command, Task, options, print_json, say
 from grubrics_tui.commands.shared.completions import complete_run
@@ -82,21 +84,19 @@ _HEADS = (
 
 def _cells(row: AnswerSummary) -> list[str]:
     interval = f"{_short(row.reward_ci_lower)} to {_short(row.reward_ci_upper)}"
-    valid = "-" if row.json_valid_rate is None else f"{row.json_valid_rate:.1%}"
     return [
         row.file,
         str(row.rows),
         str(row.infra_errors),
         _short(row.reward_mean),
-        "-" if row.reward_ci_lower is None else interval,
-        valid,
+        MISSING if row.reward_ci_lower is None else interval,
+        format_percent(row.json_valid_rate, 1),
         _short(row.latency_p95_ms),
         _short(row.latency_p99_ms),
     ]
 
 
-def _short(value: float | None) -> str:
-    return "-" if value is None else f"{value:.6g}"
+_short = partial(format_number, digits=6)
 
 
 def _open(source: str, runs: str | None) -> Path | Run:

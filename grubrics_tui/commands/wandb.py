@@ -11,6 +11,7 @@ import typer
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.quantities import format_size
+from engine.base.tables import aligned_lines
 from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, argument, flag, option, options
 from grubrics_tui.commands.shared.output import answer, confirmed, on_terminal, print_json, say
@@ -101,11 +102,10 @@ def _list(root: Path, names: Sequence[str], as_json: bool) -> None:
         run = run_around(folder.path)
         url = run_url(run) if run is not None and not folder.is_offline else None
         rows.append({**folder.to_json(), "url": url})
-    lines = [
-        f"{row['name'] or row['id']:<40} {_state(row['offline'], row['synced']):<20} "
-        f"{row['url'] or row['path']}"
+    lines = aligned_lines(
+        (row["name"] or row["id"], _state(row["offline"], row["synced"]), row["url"] or row["path"])
         for row in rows
-    ]
+    )
     answer({"wandb": rows}, "\n".join(lines) or "no runs of W&B found", as_json)
 
 

@@ -9,7 +9,7 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.base.quantities import format_count
+from engine.base.quantities import format_count, format_dollars, format_fixed
 from engine.base.tables import aligned_lines
 from grubrics_tui.commands.shared.output import terminal_width
 from grubrics_tui.commands.shared.progress import ProgressLine
@@ -135,8 +135,7 @@ def _overview_cells(
     estimates = {metric: result.estimate for metric, result in results.items()}
     yield _format_mean(results[first])
     for metric in others:
-        estimate = estimates.get(metric)
-        yield "-" if estimate is None else f"{estimate.mean:.3f}"
+        yield format_fixed(estimate.mean if (estimate := estimates.get(metric)) else None)
     yield str(estimate.n if (estimate := estimates[first]) else 0)
     yield str(results[first].unscored)
 
@@ -223,7 +222,7 @@ def _format_use(use: JudgeUse) -> str:
     text = format_count(use.calls, "call")
     if use.tokens_in is not None and use.tokens_out is not None:
         text += f", {use.tokens_in:,} tokens in, {use.tokens_out:,} out"
-    return text if use.usd is None else f"{text}, {use.usd:.2f} USD"
+    return text if use.usd is None else f"{text}, {format_dollars(use.usd)}"
 
 
 def format_estimate(estimate: Estimate) -> str:

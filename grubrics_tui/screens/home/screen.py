@@ -370,7 +370,7 @@ def machine_facts(machine: Machine) -> list[Fact]:
 
 
 def _format_gpu(gpu: GpuNow) -> str:
-    """``0: 87%, 61.2 of 80.0 GiB``."""
+    """``0: 87%, 61.2 GiB of 80.0 GiB``."""
     busy = None if gpu.utilization is None else gpu.utilization / 100
-    used = f"{gpu.memory_used / 2**30:.1f} of {format_size(gpu.memory_total)}"
+    used = f"{format_size(gpu.memory_used)} of {format_size(gpu.memory_total)}"
     return f"{gpu.index}: {format_percent(busy)}, {used}"

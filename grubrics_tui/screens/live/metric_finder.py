@@ -7,6 +7,7 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input, Static
 
+from engine.base.quantities import MISSING
 from engine.run.history.plot import Plot
 from grubrics_tui.model.history import History
 from grubrics_tui.screens.base import Dialog
@@ -110,7 +111,7 @@ class MetricFinder(Dialog[Slot | None]):
         self.query_one(Chart).show(
             lambda: metrics_plot(self._history, shown) if shown else Plot(),
             (shown, self._history.version),
-            "a built-in panel" if names and not shown else "–",
+            "a built-in panel" if names and not shown else MISSING,
         )
 
     def _choice(self, name: str) -> Choice:

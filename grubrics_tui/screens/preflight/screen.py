@@ -18,7 +18,7 @@ from textual.widgets.option_list import Option
 from textual.worker import get_current_worker
 
 from engine.base.errors import UsageError
-from engine.base.quantities import format_count
+from engine.base.quantities import MISSING, format_count
 from grubrics_tui.drawing.looks import CHECK_LOOKS
 from grubrics_tui.screens.base import HEIGHTS, CockpitScreen
 from grubrics_tui.screens.dialogs.change_runs import confirm_prune, find_ended
@@ -399,7 +399,7 @@ def config_facts(config: Config, again: Run | None = None) -> list[Fact]:
                 f"   {config.kind} on {config.get('grubrics.device')}{source}",
             ),
         ),
-        ("about", str(config.get("grubrics.description") or "–")),
+        ("about", str(config.get("grubrics.description") or MISSING)),
         ("model", str(model)),
     ]
     if config.kind.has_rollouts and not asks_judge(config):

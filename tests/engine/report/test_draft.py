@@ -25,7 +25,7 @@ def test_a_draft_is_filled_from_manifest_state_and_train_log(tmp_path: Path) -> 
     )
     entry = draft_entry(run)
     assert entry.title == "GRPO, tiny"
-    assert entry.duration == "1 h 02 min"
+    assert entry.duration == "1:02:05"
     assert entry.config == "- configs/grpo_tiny.yaml\n- judge.model=b (was a, cli)"
     assert entry.result.splitlines() == [
         "- finished",

@@ -102,4 +102,4 @@ def test_a_full_disk_is_in_the_reason_of_a_failure(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=4096))
     state, reason = state_of(tmp_path, 1, None, full_disk(run, run))
     assert state == "failed"
-    assert (reason or "").endswith(f"; no space left on device; 0 MiB free at {tmp_path}")
+    assert (reason or "").endswith(f"; no space left on device; 4 KiB free at {tmp_path}")

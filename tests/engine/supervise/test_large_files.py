@@ -25,7 +25,7 @@ def run(tmp_path: Path) -> Run:
 def test_a_huge_manifest_is_refused_in_one_line(run: Run) -> None:
     with run.manifest_file.open("wb") as file:
         file.truncate(200 << 20)
-    with pytest.raises(UsageError, match=r"manifest\.json: 200 MiB, .* at most 16"):
+    with pytest.raises(UsageError, match=r"manifest\.json: 200\.0 MiB, .* at most 16"):
         find_run(run.path.parent, "one")
     assert run.read_manifest().is_empty
 
