@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import engine.doctor
 from engine.base.yaml_files import read_table
@@ -133,14 +132,15 @@ def _of_exceptions() -> Iterator[Entry]:
         yield _of_exception(kind, "an exception without a matching rule or frame, by its words")
 
 
-def _of_exception(kind: Mapping[str, Any], introduction: str) -> Entry:
+def _of_exception(kind: Mapping[str, object], introduction: str) -> Entry:
     patterns = [
-        f"{key}: {'; '.join(kind[key]) if isinstance(kind[key], dict) else kind[key]}"
+        f"{key}: {'; '.join(value) if isinstance(value, dict) else value}"
         for key in _EXCEPTION_KEYS
-        if kind.get(key)
+        if (value := kind.get(key))
     ]
     evidence = _line(f"{introduction}; {', '.join(patterns)}")
-    return Entry(kind["id"], "error", kind["title"], kind["cause"], evidence)
+    identity, title, cause = (str(kind[key]) for key in ("id", "title", "cause"))
+    return Entry(identity, "error", title, cause, evidence)
 
 
 def _rank(entry: Entry) -> int:

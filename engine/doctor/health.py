@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -57,7 +56,7 @@ class Health:
         since = f" since {self.finding.onset}" if self.finding.onset else ""
         return f"unhealthy: {self.finding.title}{since}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         word = "unhealthy" if self.finding else "healthy" if self.is_known else "not examined"
         return {"state": word, "finding": to_json(_brief(self.finding))}
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 from urllib.parse import urlsplit
 
 from engine.base.errors import UsageError
@@ -55,7 +54,7 @@ class JudgeTest:
     findings: tuple[Finding, ...]
     advice: Advice | None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         limits = {"max_concurrent", "timeout_s", "max_tokens", "temperature"}
         return {
             "ok": not self.findings,

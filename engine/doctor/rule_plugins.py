@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import tell
 from engine.base.masking import mask_text
@@ -36,7 +35,7 @@ def findings(group: str, evidence: object) -> list[Finding]:
 
 
 @cache
-def _rules(group: str, path: tuple[str, ...]) -> tuple[tuple[str, Rule[Any]], ...]:
+def _rules(group: str, path: tuple[str, ...]) -> tuple[tuple[str, Rule[object]], ...]:
     plugins = load(group, Rule)
     for problem in plugins.problems:
         warn_once(problem)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import PackageError
 from engine.base.follow import last_lines
@@ -248,11 +247,11 @@ def has_gold(run: Run) -> bool:
     return row is not None and {"prompt", "extra_info"} <= row.keys() and not row_problem(row)
 
 
-def _first_row(cwd: Path, files: Any) -> dict[str, Any] | None:
+def _first_row(cwd: Path, files: object) -> dict[str, object] | None:
     first = files[0] if isinstance(files, list) and files else files
     try:
         batches = pq.ParquetFile(cwd / Path(str(first)).expanduser()).iter_batches(1)
-        rows: list[dict[str, Any]] = next(batches).to_pylist()
+        rows: list[dict[str, object]] = next(batches).to_pylist()
     except PackageError:
         return None
     except (OSError, pa.ArrowException, StopIteration):

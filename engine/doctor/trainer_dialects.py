@@ -15,7 +15,6 @@ from difflib import get_close_matches
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -83,7 +82,7 @@ def tables() -> _Tables:
 
 
 @cache
-def _arguments(framework: Framework) -> Mapping[str, str | Mapping[str, Any]]:
+def _arguments(framework: Framework) -> Mapping[str, str | Mapping[str, object]]:
     """The framework's argument for each of our keys that it has one for."""
     found = {s.keys.get(GRPO.name): s.argument(framework) for s in SETTINGS.values()}
     return {key: argument for key, argument in found.items() if key and argument}

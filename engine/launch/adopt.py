@@ -10,7 +10,8 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from msgspec import structs
 
 from engine.base.errors import UsageError
 from engine.base.masking import holds_secret, mask_data, mask_text, mask_words
@@ -61,7 +62,7 @@ class Adoption:
         """The tags that it cannot have, by their characters or number; empty without any."""
         return mask_text(", ".join(repr(tag) for tag in self.about.tags if tag not in self.tags))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         process = self.adopted.process
         return {
             "run": self.directory.name,
@@ -202,12 +203,10 @@ def _require_room(adoption: Adoption) -> None:
 
 def _manifest(adoption: Adoption) -> FullManifest:
     devices = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, adoption.gpus))} if adoption.gpus else {}
-    return command_manifest(
-        adoption.directory.name,
-        adoption.argv,
-        own_module("engine.supervise.adopted_follower", str(adoption.directory.absolute())),
-        adoption.cwd,
-        program_name(adoption.argv),
+    run, argv, cwd = adoption.directory, adoption.argv, adoption.cwd
+    follower = own_module("engine.supervise.adopted_follower", str(run.absolute()))
+    return structs.replace(
+        command_manifest(run.name, argv, follower, cwd, program_name(argv)),
         adopted=adoption.adopted,
         # The folder of the program may vanish; that of the run stays.
         cwd=str(adoption.cwd if os.access(adoption.cwd, os.X_OK) else Path.cwd()),

@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import psutil
+from msgspec import structs
 from pydantic import ValidationError
 
 from engine.base.errors import UsageError, unknown_name
@@ -205,12 +205,10 @@ def launch_command(plan: CommandPlan) -> Run:
 
 
 def _manifest(plan: CommandPlan) -> FullManifest:
-    return command_manifest(
-        plan.directory.name,
-        plan.shown_argv,
-        plan.executed(plan.shown_argv),
-        plan.cwd,
-        plan.pipeline.name if plan.pipeline else program_name(plan.argv),
+    argv = plan.shown_argv
+    title = plan.pipeline.name if plan.pipeline else program_name(plan.argv)
+    return structs.replace(
+        command_manifest(plan.directory.name, argv, plan.executed(argv), plan.cwd, title),
         cwd=str(plan.cwd),
         variables=dict(plan.variables),
         metrics=plan.metrics,
@@ -230,10 +228,9 @@ def command_manifest(
     executed: Sequence[str],
     folder: Path,
     title: str,
-    **fields: Any,
 ) -> FullManifest:
     """The manifest of a run without a config: its ``argv`` in ``folder``, for which its supervisor
-    starts ``executed``; the ``title`` that lists show, and other ``fields``."""
+    starts ``executed``; ``title`` is what lists show."""
     now, program = time.time(), argv[0]
     parts = surroundings(folder, None, [])
     # The packages of this interpreter say nothing about those of the program.
@@ -251,7 +248,6 @@ def command_manifest(
         hardware=parts.hardware,
         attempts=[AttemptRecord(number=1, started=now, argv=tuple(executed))],
         recipe=title,
-        **fields,
     )
 
 

@@ -10,7 +10,6 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 from engine.base.addresses import cleartext_complaint
 from engine.base.masking import mask_text
@@ -110,7 +109,7 @@ def notify(
         yield "webhook", partial(_post, settings.webhook_variable, notice)
 
 
-def message(run: Run, finding: Finding) -> dict[str, Any]:
+def message(run: Run, finding: Finding) -> dict[str, object]:
     """The content of a notification. Chat services show ``text`` only."""
     since = f" since {finding.onset}" if finding.onset else ""
     return {
@@ -152,5 +151,5 @@ def _post(variable: str, notice: str) -> None:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirect is an error: the notice is for the configured address only."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         return None

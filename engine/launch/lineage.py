@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from engine.base.errors import UsageError
 from engine.base.follow import last_lines
@@ -123,7 +123,7 @@ class Comparison:
     is the run's last one, whose samples show which processes held the memory.
     """
 
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
     own_files: tuple[str, ...] = ()
     missed: str = ""
     reduced: str = ""

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pa
@@ -58,7 +57,7 @@ class Repro:
     plan: LaunchPlan
     reduced: tuple[Change, ...]
     """Its differences from the run."""
-    unchanged: Mapping[str, Any]
+    unchanged: Mapping[str, object]
     rows: PickedStep | None
     """The step whose rows it trains on. None: the run's own file, in the order of the same seed."""
     file: Path | None
@@ -79,7 +78,7 @@ class Repro:
         named = named_values(findings)
         return {key: value for key, value in named.items() if self.config.get(key) == value}
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         rows = self.rows
         return {
             "run": self.plan.run_id,

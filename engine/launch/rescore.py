@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from msgspec.structs import replace
 
@@ -89,7 +89,7 @@ class Replay:
     def is_clean(self) -> bool:
         return self.outcome in ("same", "works now")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         rollouts = [{**asdict(rollout), "outcome": rollout.outcome} for rollout in self.rollouts]
         return {"outcome": self.outcome, "text": self.text, "rollouts": rollouts}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import UsageError
 from engine.checks.complete_change import Refusal, as_overrides, complete
@@ -37,11 +36,11 @@ _MODEL = "actor_rollout_ref.model"
 _OFF = ("0", "", "false", "no", "off")
 _ONE_PROCESS = "one process"
 
-Values = Iterator[tuple[str, Any, str]]
+Values = Iterator[tuple[str, object, str]]
 """Key, value and the reason in one phrase."""
 
 
-_NO_GUARD: tuple[tuple[str, Any, str], ...] = tuple(
+_NO_GUARD: tuple[tuple[str, object, str], ...] = tuple(
     (f"guard.{key}", value, "runs to its end without notifications")
     for key, value in (("stop_on", []), ("command", []), ("webhook_variable", None))
 )

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import psutil
 
@@ -100,7 +100,7 @@ class Hang:
             return f"{self.waiter} for {self.process.label}, which {self.phrase}"
         return f"{self.process.label} {self.phrase}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """As the event ``stall`` records it."""
         return {
             "kind": self.kind,
@@ -232,7 +232,7 @@ def _threads(stack: str) -> Iterator[tuple[str, list[re.Match[str]]]]:
             yield name, frames
 
 
-def _outside(member: Member, of_run: set[tuple[str, int]]) -> str:
+def _outside(member: Member, of_run: set[tuple[object, ...]]) -> str:
     """The address outside of the run that a scoring process is connected to, or empty."""
     if not _SCORES.search(member.name):
         return ""
@@ -244,7 +244,7 @@ def _outside(member: Member, of_run: set[tuple[str, int]]) -> str:
     return ""
 
 
-def _connections(pid: int) -> list[Any]:
+def _connections(pid: int) -> list[psutil._ntuples.pconn]:
     try:
         return [c for c in psutil.Process(pid).net_connections("inet") if c.laddr]
     except (psutil.Error, OSError):

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError, unknown_name, with_advice
@@ -47,7 +46,7 @@ class Deletion:
     files_bytes: int
     checkpoints: OwnCheckpoints = field(default_factory=OwnCheckpoints)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {
             "run": self.run.id,
             "files_bytes": self.files_bytes,

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.base import files, jsonl
 from engine.run.checkpoints.step_folders import complete_steps, tracked_step
@@ -26,13 +25,13 @@ _VALIDATION = {
 }
 
 
-def validation_of(step: Step) -> dict[str, Any] | None:
+def validation_of(step: Step) -> dict[str, object] | None:
     """The validation of a step: its reward with the interval, its loss, or both; None: neither."""
     results = {name: step.metrics[key] for key, name in _VALIDATION.items() if key in step.metrics}
     return {"step": step.step, **results} if results else None
 
 
-def skipped_updates_of(step: Step) -> dict[str, Any] | None:
+def skipped_updates_of(step: Step) -> dict[str, object] | None:
     """The share of the updates of a step that were skipped, and how many there were in a row by
     then. None if none was."""
     share = step.metrics.get(metrics.SKIPPED_SHARE)

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO
 
 from msgspec import Struct, structs
 
@@ -154,12 +154,12 @@ def release(root: Path) -> None:
 
 def end_record(
     run: str, state: StateName, ran_s: float, limit_s: float, stepped: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """The record of the end of a queued run, ``ran_s`` seconds after its trainer started."""
     return _record("end", run=run, state=state, ran_s=ran_s, limit_s=limit_s, stepped=stepped)
 
 
-def _record(event: str, **details: Any) -> dict[str, Any]:
+def _record(event: str, **details: object) -> dict[str, object]:
     return {"v": 1, "t": time.time(), "boot": boot_id(), "event": event, **details}
 
 

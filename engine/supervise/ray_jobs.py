@@ -24,10 +24,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Any
 from urllib.parse import SplitResult, quote, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from engine.base import jsonl, typed
@@ -75,6 +74,23 @@ class Node:
     gpus: float
 
 
+class _NodeRow(Struct, frozen=True):
+    """A node as Ray's state API lists it."""
+
+    state: str
+    node_ip: str
+    resources_total: dict[str, float] = {}
+
+    @property
+    def node(self) -> Node:
+        offered = self.resources_total
+        return Node(self.node_ip, offered.get("CPU", 0.0), offered.get("GPU", 0.0))
+
+
+class _Listing(Struct, frozen=True):
+    result: list[_NodeRow]
+
+
 @dataclass(frozen=True)
 class Cluster:
     """``address`` is the job server's, e.g. ``http://head:8265``."""
@@ -92,10 +108,10 @@ class Cluster:
         """The live nodes."""
         answer = self._ask("GET", "/api/v0/nodes?detail=1&limit=10000")
         try:
-            rows = answer["data"]["result"]["result"]
-            return [_node(row) for row in rows if row["state"] == "ALIVE"]
-        except (KeyError, TypeError) as error:
+            rows = convert(answer["data"], dict[str, _Listing])["result"].result
+        except (KeyError, ValidationError) as error:
             raise RefusedError("it does not list its nodes as Ray does") from error
+        return [row.node for row in rows if row.state == "ALIVE"]
 
     def submit(self, submission_id: str, entrypoint: str, variables: Mapping[str, str]) -> None:
         """Start a job. ``variables`` show in Ray's dashboard: no secrets."""
@@ -132,7 +148,7 @@ class Cluster:
         except FileNotFoundError:
             return
 
-    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+    def _ask(self, method: str, path: str, body: object = None) -> dict[str, object]:
         status, text = self._request(method, path, body)
         if status == 404:
             raise FileNotFoundError(path)
@@ -223,11 +239,6 @@ def _read(path: str | None) -> str:
         return Path(path).read_text(encoding="ascii").strip() if path else ""
     except (OSError, UnicodeError):
         return ""
-
-
-def _node(row: Mapping[str, Any]) -> Node:
-    offered = row["resources_total"]
-    return Node(str(row["node_ip"]), float(offered.get("CPU", 0)), float(offered.get("GPU", 0)))
 
 
 def _last_line(text: bytes) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from engine.base import jsonl
@@ -22,7 +20,7 @@ from engine.supervise.ray_jobs import read_job
 from engine.supervise.wandb_sync import run_url
 
 
-def read_summary(run: Run) -> dict[str, Any]:
+def read_summary(run: Run) -> dict[str, object]:
     """Return state, processes and files of a run.
 
     The keys below are not those of columns, except ``config`` and ``kind``, here None if unknown.

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections import deque
 from pathlib import Path
-from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.typed import to_json
@@ -33,21 +32,21 @@ class RunWriter:
     def __init__(self, run: Run, attempt: int, held: Run | None = None) -> None:
         """``held``: the run by its open folder (``OpenRunFolder``); its files are written there."""
         self._run, self._held = run, held or run
-        self._lines: dict[Path, deque[dict[str, Any]]] = {
+        self._lines: dict[Path, deque[dict[str, object]]] = {
             self._held.events: deque(),
             self._held.train_log: deque(),
             log_path(run.path.parent): deque(),
         }
         self._doubtful: set[Path] = set()
         """Files whose next line may be there although writing it failed."""
-        self._samples: deque[dict[str, Any]] = deque(maxlen=_MAX_SAMPLES)
+        self._samples: deque[dict[str, object]] = deque(maxlen=_MAX_SAMPLES)
         self._system = self._held.attempt(attempt).system
         self._state: RunState | None = None
         self.trouble: str | None = None
         self.passes = False
         """Whether the system may answer differently next time: no reason for the end of a run."""
 
-    def event(self, name: str, **details: Any) -> None:
+    def event(self, name: str, **details: object) -> None:
         self._lines[self._held.events].append(event_record(name, **details))
 
     def step(self, step: Step) -> None:
@@ -56,7 +55,7 @@ class RunWriter:
     def sample(self, sample: SystemSample) -> None:
         self._samples.append({"v": 1, **to_json(sample)})
 
-    def queue(self, record: dict[str, Any]) -> None:
+    def queue(self, record: dict[str, object]) -> None:
         """Append a line to the queue; written before the next state."""
         self._lines[log_path(self._run.path.parent)].append(record)
 
@@ -95,7 +94,7 @@ class RunWriter:
             return isinstance(error, FileNotFoundError)
         return False
 
-    def _write_lines(self, path: Path, lines: deque[dict[str, Any]]) -> bool:
+    def _write_lines(self, path: Path, lines: deque[dict[str, object]]) -> bool:
         try:
             while lines:
                 jsonl.append(path, lines[0], _LOCK_PATIENCE_S, again=path in self._doubtful)

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from engine.base import files, jsonl
 from engine.base.errors import UsageError, unknown_name
@@ -35,7 +34,7 @@ class SyncResult:
     problem: str | None = None
     url: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {**self.folder.to_json(), "problem": self.problem, "url": self.url}
 
 

@@ -161,6 +161,6 @@ def within(values: Values, x: Range) -> Floats:
     return values.y[inside(values.x, x)]
 
 
-def inside(x: Floats, span: Range) -> slice:
+def inside(x: Floats, span: Range) -> slice[int, int, None]:
     first = int(np.searchsorted(x, span.low, side="left"))
     return slice(first, int(np.searchsorted(x, span.high, side="right")))

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Poller(Generic[T]):
         """``clock`` measures the cost of a round."""
         self._clock = clock
         self._changed = threading.Condition()
-        self._request: Any = None
+        self._request: T | None = None
         self._next_s: float | None = None
         self._is_new = self._is_urgent = self._is_working = self._is_closed = False
 
@@ -86,7 +86,7 @@ class Poller(Generic[T]):
         while self._wait(self._next_s):
             self._next_s = None
             started = self._clock()
-            yield self._request
+            yield cast("T", self._request)
             if pace is not None:
                 self._next_s = pace.pause(self._clock() - started)
 

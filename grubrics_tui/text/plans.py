@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.base.quantities import (
     format_count,
@@ -72,7 +72,7 @@ def format_plan(plan: AblationPlan, cost: Cost) -> Iterator[str]:
         yield note
 
 
-def format_similar(similar: tuple[str, dict[str, tuple[Any, Any]]] | None) -> Iterator[str]:
+def format_similar(similar: tuple[str, dict[str, tuple[object, object]]] | None) -> Iterator[str]:
     """Another ablation with the same arms: what it has otherwise, and how to continue that one."""
     if similar is None:
         return

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -45,8 +44,8 @@ KINDS = FindingKinds(__file__)
 def ablation_findings(
     first: Columns,
     second: Columns,
-    first_config: Mapping[str, Any],
-    second_config: Mapping[str, Any],
+    first_config: Mapping[str, object],
+    second_config: Mapping[str, object],
 ) -> list[Finding]:
     """Find a change between two runs that had no effect; empty if it had one, or if unknown.
 

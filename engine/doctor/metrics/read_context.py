@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from engine.base import jsonl
 from engine.run.checkpoints.find import list_checkpoints
@@ -41,7 +40,7 @@ def read_context(run: Run, state: RunState, columns: Columns) -> MetricContext:
     )
 
 
-def _starts(manifest: Manifest, config: Mapping[str, Any], columns: Columns) -> Iterator[Start]:
+def _starts(manifest: Manifest, config: Mapping[str, object], columns: Columns) -> Iterator[Start]:
     """Yield the start of each attempt: the first from its metrics, later ones from the manifest.
 
     None for a command: its first step may be the first one that it logs, and its program resumes by
@@ -61,7 +60,7 @@ def _starts(manifest: Manifest, config: Mapping[str, Any], columns: Columns) -> 
             yield Start(1, step, step - 1 if step > 1 else None, is_requested)
 
 
-def reward_range(config: Mapping[str, Any]) -> tuple[float, float] | None:
+def reward_range(config: Mapping[str, object]) -> tuple[float, float] | None:
     """Return the lowest and highest reward that the reward formula allows with a config's weights.
 
     None if the config uses another reward function or lacks a weight. Best: alignment 1 and the
@@ -71,24 +70,28 @@ def reward_range(config: Mapping[str, Any]) -> tuple[float, float] | None:
     if config.get("reward.custom_reward_function.path"):
         return None
     names = ("lambda_len", "lambda_info", "lambda_defense", "char_threshold")
-    values = [config.get(f"reward_config.{name}") for name in names]
-    tokens = config.get("data.max_response_length")
-    if not all(isinstance(value, int | float) for value in (*values, tokens)):
+    keys = [*(f"reward_config.{name}" for name in names), "data.max_response_length"]
+    if (values := _numbers(config, keys)) is None:
         return None
-    by_length, by_info, by_defense, threshold = (float(value or 0) for value in values)
-    longest = max(0.0, _CHARS_A_TOKEN * float(tokens or 0) - threshold) / max(threshold, 1.0)
-    overlong = _overlong_penalty(config, float(tokens or 0))
+    by_length, by_info, by_defense, threshold, tokens = values
+    longest = max(0.0, _CHARS_A_TOKEN * tokens - threshold) / max(threshold, 1.0)
+    overlong = _overlong_penalty(config, tokens)
     return -1.0 - by_defense - by_length * longest - overlong, 1.0 + by_info
 
 
-def _overlong_penalty(config: Mapping[str, Any], tokens: float) -> float:
+def _numbers(config: Mapping[str, object], keys: Iterable[str]) -> list[float] | None:
+    """The values of the keys, if all of them are numbers."""
+    values = [config.get(key) for key in keys]
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    return numbers if len(numbers) == len(values) else None
+
+
+def _overlong_penalty(config: Mapping[str, object], tokens: float) -> float:
     """Return the length penalty of the longest response (see ``engine.train.reward_entry``)."""
     section = "reward.reward_kwargs.overlong_buffer_cfg"
     names = (f"{section}.len", f"{section}.penalty_factor", "reward.reward_kwargs.max_resp_len")
-    values = [config.get(name) for name in names]
-    if not config.get(f"{section}.enable") or not all(
-        isinstance(value, int | float) for value in values
-    ):
+    values = _numbers(config, names)
+    if not config.get(f"{section}.enable") or values is None:
         return 0.0
-    buffer, factor, limit = (float(value or 0) for value in values)
+    buffer, factor, limit = values
     return max(0.0, (tokens - limit + buffer) / max(buffer, 1.0) * factor)

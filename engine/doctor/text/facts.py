@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+
+from msgspec import convert
 
 from engine.base.errors import unknown_name
 from engine.base.yaml_files import read_table
@@ -95,9 +96,9 @@ CONDITIONS = ("parts", "not_parts", "phases", "not_phases", "speakers")
 _UNKNOWN = "unknown"
 
 
-def conditions_in(entry: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+def conditions_in(entry: Mapping[str, object]) -> dict[str, frozenset[str]]:
     """Return the conditions of a rule. ValueError for an unknown part or phase."""
-    conditions = {key: frozenset(entry[key]) for key in CONDITIONS if key in entry}
+    conditions = {key: convert(entry[key], frozenset[str]) for key in CONDITIONS if key in entry}
     for key, values in conditions.items():
         known = [_UNKNOWN, *(Phase if key.endswith("phases") else Part)]
         for value in values:
@@ -107,20 +108,20 @@ def conditions_in(entry: Mapping[str, Any]) -> dict[str, frozenset[str]]:
 
 
 @cache
-def _tables() -> dict[str, Any]:
-    tables: dict[str, Any] = read_table(Path(__file__).with_name("facts.yaml"))
+def _tables() -> dict[str, object]:
+    tables: dict[str, object] = read_table(Path(__file__).with_name("facts.yaml"))
     return tables
 
 
 @cache
 def _packages() -> dict[str, Part]:
-    entries = _tables()["packages"].items()
+    entries = convert(_tables()["packages"], dict[str, str]).items()
     return {name: Part(part) for part, names in entries for name in names.split()}
 
 
 @cache
 def _table(name: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    entries = _tables()[name].items()
+    entries = convert(_tables()[name], dict[str, list[str]]).items()
     joined = ((value, "|".join(texts).replace("LAUNCHERS", _LAUNCHERS)) for value, texts in entries)
     return tuple((value, re.compile(pattern, re.IGNORECASE)) for value, pattern in joined)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import orjson
 
@@ -110,7 +109,7 @@ def spoken(line: Line) -> list[Line]:
     return [replace(line, level=level, text=text) for text in texts if text.strip()]
 
 
-def _messages(value: Any, is_message: bool, depth: int) -> Iterator[str]:
+def _messages(value: object, is_message: bool, depth: int) -> Iterator[str]:
     if isinstance(value, str) and is_message:
         yield value
     elif isinstance(value, dict) and depth < _DEEPEST:

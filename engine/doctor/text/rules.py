@@ -210,8 +210,8 @@ def _rule(entry: Mapping[str, Any], file: str) -> Rule:
     if not patterns:
         raise UsageError(f"{origin}: needs 'patterns' or 'exceptions'")
     fields = {key: value for key, value in entry.items() if key not in CONDITIONS}
-    fields |= {"patterns": patterns, "where": conditions_in(entry), "file": file}
     try:
+        fields |= {"patterns": patterns, "where": conditions_in(entry), "file": file}
         rule = msgspec.convert(fields, Rule)
         rule = replace(rule, offers=tuple(map(_offer, entry.get("fixes", ()))))
         # Raises for a pattern without a text to search for.

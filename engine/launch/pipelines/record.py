@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.launch.pipelines.stages import KINDS, Stage
 from engine.run.manifest import Manifest, PipelineRecord, StageRecord
@@ -142,7 +141,7 @@ class PipelineStatus:
             return None
         return next((s.name for s in self.stages if s.state not in ("finished", SKIPPED)), None)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         fields = asdict(self)
         del fields["has_ended"], fields["went_well"]
         return {**fields, "from": self.next_stage}

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.base.errors import UsageError, shorten, unknown_name
 from engine.base.masking import mask_words
@@ -127,7 +126,7 @@ def read_pipeline(path: Path) -> Pipeline:
     return Pipeline(path, name, tuple(stages))
 
 
-def _read_mapping(path: Path) -> dict[str, Any]:
+def _read_mapping(path: Path) -> dict[str, object]:
     from engine.base.yaml_files import read_yaml  # The list of commands needs no YAML.
 
     content = read_yaml(path)
@@ -140,7 +139,7 @@ def _read_mapping(path: Path) -> dict[str, Any]:
     return content
 
 
-def _require_known(what: str, content: Mapping[Any, Any], known: Collection[str]) -> None:
+def _require_known(what: str, content: Iterable[object], known: Collection[str]) -> None:
     for key in content:
         if key not in known:
             raise unknown_name(what, str(key), known)

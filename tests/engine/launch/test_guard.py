@@ -319,7 +319,7 @@ def test_a_notice_holds_no_secret_that_a_log_quoted(stage: Stage) -> None:
     quoted = finding_that_quotes(
         "cannot reach https://u:S3cretPw@db/x with sk-proj-Q7w8E9r0T1y2U3i4"
     )
-    told = message(Run(stage.root / "r"), quoted)["text"]
+    told = str(message(Run(stage.root / "r"), quoted)["text"])
     assert "S3cretPw" not in told and "Q7w8" not in told
     assert "cannot reach https://…@db/x" in told
 
