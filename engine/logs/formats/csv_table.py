@@ -24,7 +24,7 @@ _OF_CHART = re.compile(r"(?P<run>.+?) - (?P<metric>\S+?)(?P<end>__MIN|__MAX)?")
 
 class CsvFormat(LineFormat):
     key, name = "csv", "CSV with a step column"
-    trainers = ("CSV",)
+    trainers, file_names = ("CSV",), ("*.csv",)
     reads = (
         "a header with `step`, `global_step`, `iteration` or `epoch`, and a row per step; the "
         "export of a W&B chart, `RUN - METRIC`"

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain, islice
@@ -47,10 +49,6 @@ _END = 1024 * 1024
 _FILES_TRIED = 400
 _END_IN_FOLDER = 128 * 1024
 _DEPTH = 3
-
-_SUFFIXES = (".wandb", ".jsonl", ".csv", ".log", ".out", ".txt")
-"""Of files that may hold steps."""
-_LIKELY = ("wandb", "trainer_state.json")
 
 FORMATS: tuple[Format, ...] = (
     WandbFormat(),
@@ -99,6 +97,9 @@ class Formats(NamedTuple):
 
     all: tuple[Format, ...]
     problems: tuple[str, ...]
+    file_names: re.Pattern[str]
+    folder_names: re.Pattern[str]
+    """Of what is, and of what shows, a run of one of them."""
 
 
 @cache
@@ -118,7 +119,14 @@ def load_formats() -> Formats:
             problems.append(problem + fault)
         else:
             by_key[log_format.key] = PluginFormat(log_format, plugin.source)
-    return Formats(tuple(by_key.values()), tuple(problems))
+    known = tuple(by_key.values())
+    file_names = _any_of(name for each in known for name in each.file_names)
+    folder_names = _any_of(name for each in known for name in each.folder_names)
+    return Formats(known, tuple(problems), file_names, folder_names)
+
+
+def _any_of(names: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, dict.fromkeys(names))))
 
 
 def _step_pattern_fault(log_format: Format) -> str | None:
@@ -197,7 +205,9 @@ def trainers() -> list[str]:
 
 def find_likely_logs(folder: Path) -> list[Path]:
     """Return what is named like a log directly in a folder; nothing is opened."""
-    return [path for path in folder.iterdir() if path.name.endswith((*_SUFFIXES, *_LIKELY))]
+    known = load_formats()
+    names = known.file_names, known.folder_names
+    return [path for path in folder.iterdir() if any(each.match(path.name) for each in names)]
 
 
 def _known() -> str:
@@ -279,7 +289,7 @@ def _candidates(folder: Path) -> list[Path]:
 
 
 def _may_hold_steps(name: str) -> bool:
-    is_named_so = name.endswith(_SUFFIXES) or "tfevents" in name
+    is_named_so = load_formats().file_names.match(name) is not None
     return is_named_so and not name.startswith(("debug", "eval"))
 
 

@@ -142,6 +142,10 @@ class Format(ABC):
     """Whether a program of this project or one before it writes it."""
     reads: str = ""
     """What is read of it, for docs/cockpit.md: Markdown in one line."""
+    file_names: tuple[str, ...] = ()
+    """Shell patterns for the names of its files, which are searched for in a folder."""
+    folder_names: tuple[str, ...] = ()
+    """The same for what else shows that a folder holds a run of it."""
     is_console = False
     """Whether it is printed text that may hold anything between the steps, other formats too."""
     is_general = False
@@ -183,6 +187,7 @@ class Format(ABC):
 class LineFormat(Format):
     """A format whose files are lines of text."""
 
+    file_names: tuple[str, ...] = ("*.log", "*.out", "*.txt")
     marks: tuple[bytes, ...] = ()
     """Patterns; only lines that match one of them are parsed, or all lines where there is none.
 

@@ -123,7 +123,7 @@ def find_pairs(text: bytes) -> dict[str, Any]:
 
 class HfStateFormat(Format):
     key, name = "hf-state", "trainer_state.json of HF's Trainer"
-    trainers = ("HF Trainer", "TRL")
+    trainers, folder_names = ("HF Trainer", "TRL"), ("*trainer_state.json",)
     reads = (
         "its `log_history`; in an output folder, that of the newest `checkpoint-N`, also when a "
         "newer one appears"

@@ -68,6 +68,7 @@ class OwnLogFormat(LineFormat):
 
     key, name = "own", "train_log.jsonl of grubrics-tui"
     trainers, is_own = ("grubrics-tui",), True
+    file_names = ("*.jsonl",)
     reads = "the file alone, without its run directory"
     parser_class = OwnLog
 
@@ -90,7 +91,7 @@ class LlamaFactoryLog(JsonLines):
 
 class LlamaFactoryFormat(LineFormat):
     key, name = "llama-factory", "trainer_log.jsonl of LLaMA-Factory"
-    trainers = ("LLaMA-Factory",)
+    trainers, file_names = ("LLaMA-Factory",), ("*.jsonl",)
     reads = "one flat object per logging step or evaluation, and the number of steps"
     parser_class = LlamaFactoryLog
 
@@ -131,6 +132,7 @@ class SloLog(JsonLines):
 class SloFormat(LineFormat):
     key, name = "slo", "agent_stable_slo train_log.jsonl"
     trainers, is_own = ("agent_stable_slo",), True
+    file_names = ("*.jsonl",)
     reads = "one flat object per step; steps and model from the manifest beside it"
 
     def matches(self, sample: Sample) -> bool:
@@ -195,7 +197,7 @@ class AnyJsonFormat(LineFormat):
     """Lines of JSON objects that name a step, of no trainer that is known."""
 
     key, name = "jsonl", "JSON lines with a step"
-    trainers = ("ms-swift", "JSONL")
+    trainers, file_names = ("ms-swift", "JSONL"), ("*.jsonl",)
     reads = (
         "objects with `step`, `global_step`, `iteration` or `epoch`, also as `25/40`, and numbers; "
         "those of an object within are named `outer/inner`; a null is no value"

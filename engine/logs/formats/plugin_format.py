@@ -23,6 +23,7 @@ class PluginFormat(Format):
         self.key, self.name = log_format.key, log_format.name
         self.is_console, self.covers = log_format.is_console, log_format.covers
         self.is_general = log_format.is_general
+        self.file_names, self.folder_names = log_format.file_names, log_format.folder_names
         self.step_pattern = log_format.step_pattern
 
     def matches(self, sample: Sample) -> bool:

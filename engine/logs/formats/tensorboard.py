@@ -47,7 +47,7 @@ class Scalars(NamedTuple):
 
 class TensorBoardFormat(Format):
     key, name = "tensorboard", "event file of TensorBoard"
-    trainers = ("TensorBoard",)
+    trainers, file_names = ("TensorBoard",), ("*tfevents*",)
     reads = "the scalars of `events.out.tfevents.*`; of a folder, those of all its event files"
 
     def matches(self, sample: Sample) -> bool:

@@ -282,7 +282,7 @@ class VerlJsonl(JsonLines):
 
 class VerlJsonlFormat(LineFormat):
     key, name = "verl-jsonl", "verl file logger"
-    trainers = ("verl",)
+    trainers, file_names = ("verl",), ("*.jsonl",)
     reads = '`{"step": 7, "data": {...}}`; a null is a NaN'
     parser_class = VerlJsonl
 

@@ -142,6 +142,7 @@ _TORN_LINE = 64 * 1024
 class WandbFormat(Format):
     key, name = "wandb", "offline W&B run"
     trainers = ("offline W&B",)
+    file_names, folder_names = ("*.wandb",), ("*wandb",)
     reads = (
         "the `.wandb` log: history, configuration, start, exit code; the console output from "
         "`files/output.log`"

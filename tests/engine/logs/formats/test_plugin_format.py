@@ -9,7 +9,7 @@ import pytest
 
 from engine.base.errors import UsageError
 from engine.doctor.diagnose import diagnose_file
-from engine.logs.formats.detect import detect, load_formats
+from engine.logs.formats.detect import detect, find_likely_logs, load_formats
 from engine.logs.formats.external_run import read_steps
 from tests.plugins import InstallPlugin
 
@@ -25,6 +25,7 @@ class TornFormat(LineFormat):
     key, name = "torn", "torn log"
     is_console = True
     step_pattern = rb"torn (\d+)"
+    file_names = ("*.torn",)
 
     def matches(self, sample):
         if sample.head.startswith(b"odd"):
@@ -53,6 +54,13 @@ def test_a_failure_while_reading_names_the_package(tmp_path: Path) -> None:
     for read in (lambda: list(read_steps(log)), lambda: diagnose_file(log)):
         with pytest.raises(UsageError, match=r"train\.log: log format 'torn' of torn_log 1\.2 fai"):
             read()
+
+
+def test_its_files_are_found_in_a_folder_by_the_names_that_it_declares(tmp_path: Path) -> None:
+    for name in ("a.torn", "a.other"):
+        (tmp_path / name).write_text("torn 1\n")
+    assert find_likely_logs(tmp_path) == [tmp_path / "a.torn"]
+    assert detect(tmp_path).path == tmp_path / "a.torn"
 
 
 def test_a_failure_while_recognizing_leaves_the_file_to_other_formats(tmp_path: Path) -> None:
