@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.base.errors import UsageError, guarded
-from engine.base.masking import holds_secret
+from engine.base.masking import holds_secret, is_secret_name
 from engine.base.plugins import load
-from engine.base.secret_shapes import is_secret_name
 from engine.base.tables import markdown_table, write_between_marks
 
 GROUP = "grubrics.judge_providers"
@@ -63,7 +62,7 @@ class JudgeProvider:
     """Variables with this prefix are recorded in the manifest, secrets masked."""
     key_prefixes: tuple[str, ...]
     """How keys begin, so that they are masked even where no variable holds them. A prefix that
-    masking does not know yet is added to ``engine/base/secret_shapes.py``."""
+    masking does not know yet is added to ``engine/base/masking.py``."""
 
     @property
     def asks_server(self) -> bool:
@@ -204,7 +203,7 @@ def check_provider(provider: JudgeProvider) -> Iterator[str]:
                 yield f"variable_prefix={provider.variable_prefix!r} does not begin {name}"
     for prefix in provider.key_prefixes:
         if not holds_secret(f"{prefix}0a1b2c3d4e5f6a7b8c9d0e1f2a3b4c5d", {}):
-            yield f"key_prefixes: {prefix!r} is unknown to engine/base/secret_shapes.py"
+            yield f"key_prefixes: {prefix!r} is unknown to engine/base/masking.py"
 
 
 def format_table(providers: Sequence[JudgeProvider] = BUILT_IN) -> str:

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 from engine.base.addresses import is_loopback
 from engine.base.errors import UsageError
 from engine.base.judge_providers import JudgeProvider, get_provider, plugin_problems
-from engine.base.masking import mask_url
+from engine.base.masking import mask, mask_url
 from engine.base.quantities import format_count, format_dollars, format_seconds
-from engine.base.secret_shapes import mask
 from engine.base.writers import untrusted_writer
 from engine.checks.check import Check, Subject, fail, ok, skip, summary, warn
 from engine.checks.estimate.earlier_runs import judge_times

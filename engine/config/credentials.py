@@ -12,8 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from engine.base.judge_providers import all_providers
-from engine.base.masking import mask_url
-from engine.base.secret_shapes import is_secret_name, mask
+from engine.base.masking import is_secret_name, mask, mask_url
 from engine.config import hub
 
 HUB_TOKEN, WANDB_KEY = "HF_TOKEN", "WANDB_API_KEY"

@@ -21,8 +21,7 @@ from urllib.parse import urlsplit
 
 from engine.base import files, jsonl
 from engine.base.addresses import is_cleartext
-from engine.base.masking import mask_url
-from engine.base.secret_shapes import mask
+from engine.base.masking import mask, mask_url
 from engine.base.yaml_files import read_table
 
 DEFAULT_ENDPOINT = "https://huggingface.co"

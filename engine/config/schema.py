@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 from pydantic_core import PydanticCustomError
 
 from engine.base.errors import nearest
-from engine.base.secret_shapes import is_secret_name
+from engine.base.masking import is_secret_name
 from engine.config.curriculum import parse_phases
 from engine.config.keys import flatten
 from engine.reward.formula import RewardSettings

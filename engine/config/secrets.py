@@ -8,11 +8,7 @@ from functools import cache
 from typing import Any
 
 from engine.base.errors import UsageError
-from engine.base.masking import holds_secret, mask_url
-from engine.base.secret_shapes import is_sure_label, names_secret
-
-_MORE_NAMES = re.compile(r"(?i)credential|signature|^(?:key|token|sig|auth)$")
-_LOGIN = re.compile(r"[^\s/@:]+:[^\s/@]+@[\w.-]+")
+from engine.base.masking import holds_credentials, holds_secret, is_secret, is_secret_key
 
 
 def refuse_secret(where: str, key: str, value: Any) -> None:
@@ -35,23 +31,11 @@ def refuse_secret(where: str, key: str, value: Any) -> None:
             "with the run; set it in the environment instead"
         )
     # secret_references checks the values that references resolve to.
-    if ("${" not in value and is_secret_key(key, value)) or holds_secret(value):
+    if ("${" not in value and is_secret_key(key)) or holds_secret(value):
         raise UsageError(
             f"{where}: {key} looks like a secret, and config values are stored with the run; "
             "set it in the environment instead"
         )
-
-
-def holds_credentials(text: str) -> bool:
-    """Whether a text is a login at a host, or an address with a login or a key."""
-    return _LOGIN.match(text) is not None or mask_url(text) != text
-
-
-def is_secret_key(key: str, value: Any) -> bool:
-    """Whether the name of ``key`` says that its value, a non-empty string, is a secret."""
-    name = key.rpartition(".")[2]
-    is_named = is_sure_label(name) or _MORE_NAMES.search(name) is not None
-    return is_named and isinstance(value, str) and value != ""
 
 
 VARIABLES = "ray_kwargs.ray_init.runtime_env.env_vars."
@@ -69,14 +53,14 @@ def secret_references(
 
     ``written`` holds the leaves before their references were resolved, ``values`` those after.
     """
-    is_secret = cache(holds_secret)  # Many keys share a few values.
+    is_shape = cache(holds_secret)  # Many keys share a few values.
     references = {}
     for key in sorted(values, key=lambda key: "oc.env" not in str(written.get(key))):
         source_key = key
         while source_key and source_key not in written:  # A section may be one reference.
             source_key = source_key.rpartition(".")[0]
         source = str(written.get(source_key)).replace("\\${", "")
-        if "${" not in source or not _refers_to_secret(key, values[key], source, env, is_secret):
+        if "${" not in source or not _refers_to_secret(key, values[key], source, env, is_shape):
             continue
         if not key.startswith(VARIABLES) or not isinstance(written.get(key), str):
             raise UsageError(_refusal(where, key, source))
@@ -85,14 +69,14 @@ def secret_references(
 
 
 def _refers_to_secret(
-    key: str, value: Any, source: str, env: Mapping[str, str], is_secret: Callable[[str], bool]
+    key: str, value: Any, source: str, env: Mapping[str, str], is_shape: Callable[[str], bool]
 ) -> bool:
     if value in (None, ""):
         return False
     variables = (name for name in _VARIABLE.findall(source) if env.get(name))
-    if any(names_secret(name, env[name]) for name in variables):
+    if any(is_secret(name, env[name]) for name in variables):
         return True
-    return is_secret_key(key, value) or is_secret(str(value))
+    return (isinstance(value, str) and is_secret_key(key)) or is_shape(str(value))
 
 
 def _refusal(where: str, key: str, source: str) -> str:

@@ -15,8 +15,7 @@ from msgspec import structs
 from pydantic import ValidationError
 
 from engine.base.errors import UsageError, unknown_name
-from engine.base.masking import mask_text, mask_words
-from engine.base.secret_shapes import MASK, is_secret_name
+from engine.base.masking import MASK, is_secret_name, mask_text, mask_words
 from engine.base.text import format_command
 from engine.config.keys import flatten, unflatten
 from engine.config.load import parse_override

@@ -28,7 +28,6 @@ from typing import IO, BinaryIO, Literal
 
 from engine.base import files
 from engine.base.errors import UsageError, shorten
-from engine.base.masked_files import TooLongError, masked_json, masked_jsonl, masked_text
 from engine.base.masking import mask_text
 from engine.measure.folder import evaluations_of
 from engine.run.checkpoints.ownership import checkpoint_folder
@@ -42,11 +41,10 @@ ABOUT = "about.json"
 COMMENT = b"sha256:"
 """What the comment of the zip file begins with; 64 hex digits follow."""
 
-_TEXTS = frozenset({".log", ".txt", ".yaml", ".yml", ".py", ".md", ".csv", ".toml", ".err", ".out"})
-_MASKS: dict[str, Callable[[BinaryIO, int], Iterator[tuple[bytes, bool]]]] = {
-    ".json": masked_json,
-    ".jsonl": masked_jsonl,
-}
+_TEXTS = frozenset(
+    {".log", ".txt", ".yaml", ".yml", ".py", ".md", ".csv", ".toml", ".err", ".out"}
+    | {".json", ".jsonl"}
+)
 _NOT_PACKED = frozenset({PROOF, "requests", "lock"})
 """A signature and requests that only mean something on this machine, and locks."""
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
@@ -55,6 +53,9 @@ _LARGE = 1 << 30
 """Bytes from which an entry gets room for sizes above 4 GiB."""
 _HEAD = 8192
 _BLOCK = 1 << 20
+_LONGEST_KEY = 64 << 10
+"""Bytes after which a block ends even inside of what looks like a private key."""
+_LONGEST_LINE = 64 << 20
 _LARGEST_TEXT = 1 << 20
 """Bytes of a checkpoint's text file that is searched for secrets: vocabularies are larger."""
 
@@ -135,21 +136,17 @@ class _Packing:
                 blocks = iter(lambda: handle.read(_BLOCK), b"")
                 self.add(file.name, blocks, file.size, deflate=file.size <= _LARGEST_TEXT)
             return
-        suffix = file.path.suffix
-        mask = _MASKS.get(suffix, masked_text)
-        if suffix not in _TEXTS and suffix not in _MASKS and _is_binary(handle):
+        if file.path.suffix not in _TEXTS and _is_binary(handle):
             self.left_out[file.name] = "binary: it cannot be searched for secrets"
             return
-        try:
-            self.add(file.name, self._noting(file.name, mask(handle, file.size)), file.size)
-        except TooLongError as error:
-            raise UsageError(f"{file.path}: {error}; remove it, and pack the run again") from None
+        self.add(file.name, self._masked(handle, file), file.size)
 
-    def _noting(self, name: str, blocks: Iterable[tuple[bytes, bool]]) -> Iterator[bytes]:
-        for block, is_masked in blocks:
-            if is_masked and name not in self.masked:
-                self.masked.append(name)
-            yield block
+    def _masked(self, handle: BinaryIO, file: _File) -> Iterator[bytes]:
+        for block in _blocks(handle, file):
+            masked = _mask(block)
+            if masked != block and file.name not in self.masked:
+                self.masked.append(file.name)
+            yield masked
 
 
 def write_package(
@@ -314,9 +311,38 @@ def _has_secret(handle: BinaryIO, file: _File) -> bool:
     """Whether a text file of a checkpoint holds a secret. Weights and vocabularies are not read."""
     if file.size > _LARGEST_TEXT or _is_binary(handle):
         return False
-    is_masked = any(changed for _, changed in masked_text(handle, file.size))
+    has_secret = any(_mask(block) != block for block in _blocks(handle, file))
     handle.seek(0)
-    return is_masked
+    return has_secret
+
+
+def _mask(block: bytes) -> bytes:
+    return mask_text(block.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+
+def _blocks(handle: BinaryIO, file: _File) -> Iterator[bytes]:
+    """Blocks that end with a line, and not between the first and last line of a private key: a log
+    may be larger than memory. UsageError for a line that is too long to be searched for secrets."""
+    size = file.size
+    while size > 0 and (block := bytearray(handle.read(min(size, _BLOCK)))):
+        size -= len(block)
+        end = len(block) + _LONGEST_KEY
+        while size > 0 and (not block.endswith(b"\n") or (_is_in_key(block) and len(block) < end)):
+            line = handle.readline(min(size, _LONGEST_LINE))
+            if not line:
+                break
+            block += line
+            size -= len(line)
+            if len(block) > _LONGEST_LINE:
+                raise UsageError(
+                    f"{file.path}: a line of more than {_LONGEST_LINE >> 20} MiB; remove it, and "
+                    "pack the run again"
+                )
+        yield bytes(block)
+
+
+def _is_in_key(block: bytearray) -> bool:
+    return block.rfind(b"-----BEGIN") > block.rfind(b"-----END")
 
 
 _LONGEST_LIST = 64 << 20

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from engine.base.secret_shapes import names_secret
+from engine.base.masking import is_secret
 from engine.translate.shell_state import Argument, Holes, State, Value
 from engine.translate.shell_syntax import Simple
 from engine.translate.shell_words import (
@@ -70,7 +70,7 @@ class Expander:
         self.is_test = False
 
     def set(self, name: str, value: Value) -> None:
-        if isinstance(value, str) and names_secret(name, value) and not self.holes.reason(value):
+        if isinstance(value, str) and is_secret(name, value) and not self.holes.reason(value):
             self.secrets.add(value)
         self.state.values[name] = value
 
@@ -221,7 +221,7 @@ class Expander:
         return self.state.arguments[number - 1].text if known else None
 
     def _hides(self, name: str, value: str) -> bool:
-        return bool(value) and names_secret(name, value) and self.holes.reason(value) is None
+        return bool(value) and is_secret(name, value) and self.holes.reason(value) is None
 
     def _secret(self, name: str, shown: str) -> str:
         return self.holes.add(f"{name} is a secret: set it in .env", shown)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from engine.base.secret_shapes import is_placeholder, is_secret_name, names_secret
+from engine.base.masking import is_placeholder, is_secret, is_secret_name
 from engine.translate.shell_expansion import (
     Expander,
     decide_double,
@@ -175,18 +175,18 @@ class _Follower:
         """Also without the values of secrets."""
         values, secrets = self._inner_values | self.state.values, self.words.secrets
         own = [(name, text) for call in self.calls for _, name, text in call.exports]
-        secrets |= {text for name, text in own if names_secret(name, text)}
+        secrets |= {text for name, text in own if is_secret(name, text)}
         exports: list[Export] = []
         for name, line in self.state.exported.items():
             value = self.holes.value(_joined(values.get(name, "")))
             if isinstance(value, str):
                 is_named = is_secret_name(name) and is_placeholder(value)
-                is_secret = is_named or names_secret(name, value) or holds_secret(value, secrets)
+                hidden = is_named or is_secret(name, value) or holds_secret(value, secrets)
             else:
-                is_secret = is_secret_name(name)
+                hidden = is_secret_name(name)
             secret = Export(line, name, Unknown(f"a secret: set {name} in .env"))
             known = Export(line, name, value, name in self.words.used)
-            exports.append(secret if is_secret else known)
+            exports.append(secret if hidden else known)
         return Script(tuple(self._commands()), tuple(exports), frozenset(secrets))
 
     def _commands(self) -> Iterator[Command]:

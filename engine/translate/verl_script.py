@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from engine.base import files
 from engine.base.errors import UsageError, nearest, shorten
-from engine.base.masking import mask_words
-from engine.base.secret_shapes import names_secret
+from engine.base.masking import is_secret, mask_words
 from engine.config.load import parse_override
 from engine.translate.shell_script import SOURCES, Command, Export, Script, follow, holds_secret
 from engine.translate.shell_state import Argument, Unknown
@@ -173,7 +172,7 @@ def _call(script: Script, command: Command) -> TrainerCall:
     before = [_without_secret(word, script) for word in command.arguments[:index]]
     launchers = _read_launchers(before, command.line)
     named = [(each.name, each.value) for each in launchers.exports]
-    own = {value for name, value in named if isinstance(value, str) and names_secret(name, value)}
+    own = {value for name, value in named if isinstance(value, str) and is_secret(name, value)}
     script = replace(script, secrets=script.secrets | own)
     words = [_without_secret(word, script) for word in command.arguments[index + 1 :]]
     overrides, rows = _overrides(words)
@@ -405,7 +404,7 @@ def export_rows(exports: Sequence[Export], passed: re.Pattern[str] | None) -> It
                 yield left_out(name, export.line, f"a secret: set {export.name} in .env")
             elif not export.is_used:
                 yield left_out(name, export.line, f"{value.reason}; set it in .env")
-        elif names_secret(export.name, value):
+        elif is_secret(export.name, value):
             yield left_out(name, export.line, f"a secret: set {export.name} in .env")
         elif export.is_used:
             continue  # Its value is in the keys.

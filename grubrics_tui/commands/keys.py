@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.base.errors import UsageError, nearest, unknown_name
-from engine.base.secret_shapes import is_secret_name, mask
+from engine.base.masking import is_secret_name, mask
 from engine.base.tables import aligned_lines
 from engine.config.env_file import load_env_file, set_variable, unset_variable
 from grubrics_tui.commands.shared import Command, Task, argument, flag, options

@@ -13,10 +13,9 @@ import msgspec
 from msgspec import Struct, structs
 
 from engine.base.errors import UsageError
-from engine.base.masking import mask_text
-from engine.base.secret_shapes import MASK, mask
+from engine.base.masking import MASK, holds_credentials, mask, mask_text
 from engine.base.text import visible_text
-from engine.config.secrets import holds_credentials, refuse_secret
+from engine.config.secrets import refuse_secret
 from engine.run.manifest import FullManifest, Manifest
 
 T = TypeVar("T")

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.base.masking import mask_data, mask_lines, mask_text
-from engine.base.secret_shapes import mask
+from engine.base.masking import mask, mask_data, mask_lines, mask_text
 
 # Made up, and put together here: a scanner of this repository should find none.
 BODY = "Q7w8E9r0T1y2U3i4O5p6A7s8"
@@ -45,6 +44,8 @@ IN_CONTEXT = {
     "pair": ("[('Authorization', 'Bearer {}')]", "opaque-value-1"),
     "words of a command": ("['vllm', 'serve', '--api-key', '{}']", "opaque-value-1"),
     "underscored flag": ("serve --api_key {}", "opaque-value-1"),
+    "a blank in quotes": ('{{"api_key": "{}"}}', "opaque value 1"),
+    "a numbered name": ("OPENAI_API_KEY_2={}", "opaque-value-1"),
     "camel case": ('{{"SecretAccessKey": "{}"}}', "opaque/value+1"),
     "json in json": ('{{\\"api_key\\": \\"{}\\"}}', "opaque-value-1"),
     "toml": ('token = "{}"', "opaque-value-1"),

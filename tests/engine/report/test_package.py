@@ -105,6 +105,12 @@ def test_what_only_means_something_on_this_machine_is_not_packed(run: Run) -> No
         ("attempt_1/console.log", "x" * (1 << 20) + f"\n{PEM}"),
         ("attempt_1/rollouts/2.jsonl", json.dumps({"output": f"use {KEY}"}) + "\n"),
         ("attempt_1/rollouts/2.jsonl", json.dumps({"api_key": "correct horse 17"}) + "\n"),
+        ("attempt_1/rollouts/2.jsonl", json.dumps({"password": 'a\\"b\nc horse', "b": 1}) + "\n"),
+        ("attempt_1/rollouts/2.jsonl", json.dumps({"output": f"\x1b[1m{KEY}\n\x1b[0m"}) + "\n"),
+        (
+            "attempt_1/rollouts/2.jsonl",
+            json.dumps({"output": f'say "?token={KEY}"', "b": 1}) + "\n",
+        ),
         ("attempt_1/rollouts/2.jsonl", json.dumps({"output": PEM}) + "\n" + '{"torn": "' + KEY),
         ("notes.json", json.dumps({"v": 1, "text": f"with {KEY}"})),
         ("code/reward.py", f'client = Client("{KEY}")\n'),
@@ -118,6 +124,8 @@ def test_secrets_are_masked_and_the_file_is_named(run: Run, name: str, text: str
     package = pack(run)
     everything = b"".join(packed(package).values())
     assert not any(part.encode() in everything for part in (KEY, "MIIEvQ", "horse"))
+    if name.endswith(".jsonl") and "torn" not in text:
+        assert len(json.loads(packed(package)[f"runs/grpo-1/{name}"])) == len(json.loads(text))
     assert package.masked == (f"runs/grpo-1/{name}",)
     assert json.loads(packed(package)["about.json"])["masked"] == [f"runs/grpo-1/{name}"]
 

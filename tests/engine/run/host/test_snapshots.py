@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from engine.base.errors import UsageError
-from engine.base.masking import shown
-from engine.base.secret_shapes import mask
+from engine.base.masking import mask, shown
 from engine.run.host.environment import (
     fingerprint,
     git_snapshot,
