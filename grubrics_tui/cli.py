@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import gc
 import os
-import re
 import sys
 from contextlib import suppress
 from inspect import signature
@@ -19,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from engine.base.command_line import PLAIN, PlainHelp, parse_checked
 from engine.base.errors import UsageError, guarded, shorten, unknown_name
 from engine.config.env_file import load_env_file
 from engine.run.run import runs_root
@@ -27,7 +27,7 @@ from grubrics_tui.commands.shared.completions import ASKED, PROGRAM, answer_shel
 from grubrics_tui.commands.shared.options import RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, say
 from grubrics_tui.commands.shared.trust import require_config_trust
-from grubrics_tui.commands.shared.usage_errors import parse_checked
+from grubrics_tui.commands.shared.usage_errors import unknown_option
 
 _DEMO_CONFIG = "grpo_tiny"
 _ABOUT = """Launch, monitor, diagnose and compare LLM post-training runs (SFT, GRPO).
@@ -35,54 +35,16 @@ _ABOUT = """Launch, monitor, diagnose and compare LLM post-training runs (SFT, G
 Without a command: open the TUI; without a terminal, launch the config of --config and print its
 progress."""
 
-_PLAIN: dict[str, Any] = {
-    "add_completion": False,
-    # With markup, text in [brackets] would be taken for a style and dropped.
-    "rich_markup_mode": None,
-    "pretty_exceptions_enable": False,
-}
 
-
-class PlainHelp(TyperCommand):
-    """A command whose help has defaults in parentheses and arguments without braces."""
-
-    allow_extra_args = True
-    """``parse_checked`` refuses them, in one line."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return parse_checked(super().parse_args, ctx, args)
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        for title, kind in (("Arguments", "argument"), ("Options", "option")):
-            params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
-            rows = []
-            for param in params:
-                if (row := param.get_help_record(ctx)) is not None:
-                    # ``--no-x`` of a flag that is off by default is accepted, but tells nothing.
-                    name = row[0].partition(" / --no-")[0] if param.default is False else row[0]
-                    rows.append((name, _parenthesized(row[1])))
-            if rows:
-                with formatter.section(title):
-                    formatter.write_dl(rows)
-
-
-def _parenthesized(text: str) -> str:
-    """Replace what Typer appends to a text: ``[default: x]``, ``[required]``.
-
-    Usage shows what is required, and a flag that is off by default needs no default.
-    """
-    text = re.sub(r"  \[(required|default: no-[^\]]*)\]$", "", text)
-    return re.sub(r"  \[(default: [^\]]*)\]$", r" (\1)", text)
+class _Command(PlainHelp):
+    unknown = staticmethod(unknown_option)
 
 
 class CommandGroup(TyperGroup):
     """The program: finds its commands by name, and lists them by task."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return parse_checked(super().parse_args, ctx, args)
+        return parse_checked(super().parse_args, ctx, args, unknown_option)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(commands())
@@ -119,9 +81,9 @@ class CommandGroup(TyperGroup):
 
 def build_command(name: str, command: Command) -> TyperCommand:
     """Build the command from the signature of its function."""
-    single = typer.Typer(**_PLAIN)
+    single = typer.Typer(**PLAIN)
     context = {"allow_interspersed_args": not command.ends_with_words}
-    single.command(name, cls=PlainHelp, context_settings=context)(command.function)
+    single.command(name, cls=_Command, context_settings=context)(command.function)
     built = typer.main.get_command(single)
     assert isinstance(built, TyperCommand)
     return built
@@ -133,7 +95,7 @@ app = typer.Typer(
     help=_ABOUT,
     epilog="Exit codes: 0 success, 1 negative result, 2 invalid input, 3 no verdict.",
     no_args_is_help=False,
-    **_PLAIN,
+    **PLAIN,
 )
 
 

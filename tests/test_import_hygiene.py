@@ -57,31 +57,52 @@ def test_the_supervisor_runs_without(heavy: str) -> None:
     assert heavy not in loaded_by("engine.supervise.supervisor")
 
 
-TELLING = {"engine/base/errors.py", "engine/logs/log_scan.py", "engine/supervise/follower.py"}
-"""The line of an error or a note on stderr; what a scanning process and a follower print."""
-DATA_PROGRAMS = {
-    f"engine/data/{name}.py"
-    for name in ("analyze", "precompute", "prepare", "prepare_sft", "tiny_world")
+TELLING = {
+    *(f"engine/base/errors.py:{name}" for name in ("tell", "guarded")),
+    *(f"engine/supervise/follower.py:{name}" for name in ("say", "JobFollower")),
 }
+"""The line of a note or an error on stderr; the console of a run, which its follower writes."""
 
 
 def test_only_programs_of_the_engine_print() -> None:
-    texts = {str(path.relative_to(ROOT)): path.read_text() for path in ENGINE.rglob("*.py")}
-    printing = {name for name, text in texts.items() if "print" in called_in(text)}
-    programs = {name for name, text in texts.items() if '__name__ == "__main__"' in text}
-    assert {name for name in printing - programs - TELLING if "/train/" not in name} == set()
+    """No function that another file of the engine imports prints, or calls one that does."""
+    trees = {path: ast.parse(path.read_text()) for path in ENGINE.rglob("*.py")}
+    imported = {
+        f"{node.module.replace('.', '/')}.py:{alias.name}"
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
+    printing = {
+        f"{path.relative_to(ROOT)}:{name}"
+        for path, tree in trees.items()
+        if "train" not in path.parts
+        for name in printing_in(tree)
+    }
+    assert printing & imported == TELLING
 
 
-def test_only_training_processes_and_data_programs_read_arguments_with_argparse() -> None:
+def printing_in(tree: ast.Module) -> set[str]:
+    """The functions and classes of a file that print, or that call one of these."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    calls = {node.name: called_in(node) for node in tree.body if isinstance(node, kinds)}
+    printing = {"print"}
+    while more := {name for name, called in calls.items() if called & printing} - printing:
+        printing |= more
+    return printing - {"print"}
+
+
+def test_only_training_processes_read_arguments_with_argparse() -> None:
     readers = {
         str(path.relative_to(ROOT))
         for path in (*ENGINE.rglob("*.py"), *(ROOT / "grubrics_tui").rglob("*.py"))
-        if "ArgumentParser" in called_in(path.read_text())
+        if "ArgumentParser" in called_in(ast.parse(path.read_text()))
     }
-    assert {name for name in readers - DATA_PROGRAMS if "/train/" not in name} == set()
+    assert {name for name in readers if not name.startswith("engine/train/")} == set()
 
 
-def called_in(text: str) -> set[str]:
+def called_in(tree: ast.AST) -> set[str]:
     """The names of the functions that a program calls."""
-    calls = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return {call.id if isinstance(call, ast.Name) else getattr(call, "attr", "") for call in calls}

@@ -6,18 +6,18 @@ it is below 90, check the judge before training.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 from engine.base import jsonl
 from engine.base.errors import UsageError, guarded, tell
 from engine.data.cache import read_cache, record_id
+from engine.data.program import run_program
 from engine.tasks.rubrics import finite_scores
 
 LOW_STD = 0.05
@@ -105,14 +105,15 @@ def _first_golds(path: Path) -> Iterator[Sequence[float]]:
             yield gold
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 for enough useful signal, 1 for too little; UsageError for unusable input."""
-    parser = argparse.ArgumentParser(prog="engine.data.analyze", description=__doc__)
-    parser.add_argument("cache", type=Path, help="cache file of precompute (JSONL)")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args(argv)
-    quality = analyze_cache(args.cache)
-    print(json.dumps(asdict(quality)) if args.json else _text(quality))
+@dataclass(frozen=True)
+class _Options:
+    cache: Annotated[Path, "Cache file of precompute (JSONL)", "CACHE"]
+    as_json: Annotated[bool, "Print the result as JSON", "--json"] = False
+
+
+def _run(options: _Options) -> int:
+    quality = analyze_cache(options.cache)
+    print(json.dumps(asdict(quality)) if options.as_json else _text(quality))
     return 0 if quality.signal_useful_pct >= ENOUGH_PCT else 1
 
 
@@ -127,6 +128,11 @@ def _text(quality: SignalQuality) -> str:
         f"scores: mean {quality.score_mean:.3f}, std {quality.score_std:.3f}, "
         f"histogram {' '.join(map(str, quality.histogram))}"
     )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 for enough useful signal, 1 for too little; UsageError for unusable input."""
+    return run_program("engine.data.analyze", argv, _run)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ question that fails is reported and left out; it does not stop the others.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import math
 import os
@@ -14,33 +13,41 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from engine.base import jsonl
-from engine.base.errors import UsageError, guarded, tell
+from engine.base.errors import UsageError, guarded, tell, unknown_name
 from engine.base.judge_providers import AZURE, OFFLINE, plugin_problems, provider_names
 from engine.data.adapters import Example, all_adapters, get_adapter
 from engine.data.cache import GoldCache, only_writer, read_cache
+from engine.data.program import Answers, Dataset, at_least, run_program
 from engine.reward.judge.interface import Judge
 from engine.reward.judge.settings import JudgeSettings, make_judge
 from engine.run.history.reward_records import ScoringError
 from engine.tasks.rubrics import FEWEST_ANSWERS
 
-_LEAST = {"num_evals": 1, "max_answers": FEWEST_ANSWERS, "limit": 0}
-_LEAST |= {"max_concurrent": 1, "max_tokens": 1}
-
 
 @dataclass(frozen=True)
 class PrecomputePlan:
-    """How gold scores are made: ``num_evals`` independent judgments are averaged.
+    """How gold scores are made: ``num_evals`` independent judgments are averaged."""
 
-    ``limit`` is the maximum number of questions to score, 0 for all.
-    """
+    num_evals: Annotated[int, "Judgments averaged per answer", at_least(1)] = 3
+    max_answers: Annotated[int, "Answers per question", at_least(FEWEST_ANSWERS)] = 6
+    limit: Annotated[int, "Maximum number of questions to score; 0: all", at_least(0)] = 0
+    max_concurrent: Annotated[int, "Concurrent calls", at_least(1)] = 10
 
-    num_evals: int = 3
-    max_answers: int = 6
-    limit: int = 0
-    max_concurrent: int = 10
+
+@dataclass(frozen=True, kw_only=True)
+class PrecomputeOptions(PrecomputePlan):
+    dataset: Dataset
+    dataset_path: Annotated[Path | None, "JSONL file (default: download from the hub)"] = None
+    meta_eval_path: Answers = None
+    output_cache: Annotated[Path | None, "Default: data/cache/DATASET_precompute.jsonl"] = None
+    provider: Annotated[str, "Judge provider; unused for data sets with gold scores"] = AZURE.name
+    model: Annotated[str | None, "Judge model (default: $JUDGE_MODEL, else gpt-4o-mini)"] = None
+    base_url: Annotated[str | None, "Address of the judge (default: the provider's)"] = None
+    timeout_s: Annotated[float, "Seconds per call"] = 300.0
+    max_tokens: Annotated[int, "Tokens per reply", at_least(1)] = 16000
 
 
 @dataclass(frozen=True)
@@ -152,31 +159,19 @@ async def _gold_scores(
     return [sum(scores) / len(runs) for scores in zip(*runs, strict=True)]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 when every question is cached, 1 when some failed; UsageError for unusable input."""
-    args = _parser().parse_args(argv)
-    for name, least in _LEAST.items():
-        if (number := getattr(args, name)) < least:
-            raise UsageError(f"--{name} {number} must be at least {least}")
-    if not 0 < args.timeout_s < math.inf:
-        raise UsageError(f"--timeout_s {args.timeout_s} must be finite and more than 0")
-    adapter = get_adapter(args.dataset)
-    cache = args.output_cache or Path(f"data/cache/{adapter.name}_precompute.jsonl")
+def _run(options: PrecomputeOptions) -> int:
+    if not 0 < options.timeout_s < math.inf:
+        raise UsageError(f"--timeout_s {options.timeout_s} must be finite and more than 0")
+    if options.provider not in provider_names():
+        raise unknown_name("--provider", options.provider, provider_names())
+    adapter = get_adapter(options.dataset)
+    cache = options.output_cache or Path(f"data/cache/{adapter.name}_precompute.jsonl")
     if cache.exists() and not cache.is_file():
         raise UsageError(f"--output_cache {cache} is not a regular file")
     for problem in plugin_problems():
         tell(f"note: {problem}")
-    examples = adapter.load(args.dataset_path, args.meta_eval_path)
-    settings = JudgeSettings(
-        provider=args.provider,
-        model=args.model,
-        base_url=args.base_url,
-        max_concurrent=args.max_concurrent,
-        timeout_s=args.timeout_s,
-        max_tokens=args.max_tokens,
-    )
-    plan = PrecomputePlan(args.num_evals, args.max_answers, args.limit, args.max_concurrent)
-    report = asyncio.run(_with_judge(examples, settings, cache, plan))
+    examples = adapter.load(options.dataset_path, options.meta_eval_path)
+    report = asyncio.run(_with_judge(examples, cache, options))
     print(
         f"[precompute] {report.written} written, {report.already_cached} already cached, "
         f"{report.too_few_answers} with fewer than 2 answers, {len(report.failed)} failed "
@@ -186,43 +181,31 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _with_judge(
-    examples: Sequence[Example], settings: JudgeSettings, cache: Path, plan: PrecomputePlan
+    examples: Sequence[Example], cache: Path, options: PrecomputeOptions
 ) -> PrecomputeReport:
-    if all(example.gold_scores for example in examples):
-        # Data sets that contain the right answers use no judge and need no credentials.
-        settings = settings.model_copy(update={"provider": OFFLINE.name})
+    # Data sets that contain the right answers use no judge and need no credentials.
+    is_known = all(example.gold_scores for example in examples)
+    settings = JudgeSettings(
+        provider=OFFLINE.name if is_known else options.provider,
+        model=options.model or os.environ.get("JUDGE_MODEL", "gpt-4o-mini"),
+        base_url=options.base_url,
+        max_concurrent=options.max_concurrent,
+        timeout_s=options.timeout_s,
+        max_tokens=options.max_tokens,
+    )
     judge = make_judge(settings, None, os.environ)
     try:
-        return await precompute(examples, judge, cache, plan)
+        return await precompute(examples, judge, cache, options)
     finally:
         await judge.aclose()
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="engine.data.precompute", description=__doc__)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 when every question is cached, 1 when some failed; UsageError for unusable input."""
     adapters, problems = all_adapters()  # The problems are those of plugins that were skipped.
     names = ", ".join(f"{adapter.name} ({adapter.summary})" for adapter in adapters.values())
-    datasets = "; ".join((f"one of {names}", *problems)).replace("%", "%%")
-    add = parser.add_argument
-    add("--dataset", required=True, help=datasets)
-    add("--dataset_path", type=Path, help="local JSONL file (default: download from the hub)")
-    completions = "file with answers, e.g. HealthBench's completions"
-    add("--meta_eval_path", type=Path, help=completions)
-    cache = "cache file (default: data/cache/<dataset>_precompute.jsonl)"
-    add("--output_cache", type=Path, help=cache)
-    provider = "judge provider (default: azure); unused for data sets with gold scores"
-    add("--provider", choices=provider_names(), default=AZURE.name, help=provider)
-    model = os.environ.get("JUDGE_MODEL", "gpt-4o-mini")
-    add("--model", default=model, help="model of the judge (default: $JUDGE_MODEL)")
-    add("--base_url", help="address of the judge (default: the provider's)")
-    add("--num_evals", type=int, default=3, help="judgments averaged per answer")
-    add("--max_answers", type=int, default=6, help="answers per question")
-    limit = "maximum number of questions to score (default: 0, all)"
-    add("--limit", type=int, default=0, help=limit)
-    add("--max_concurrent", type=int, default=10, help="concurrent calls")
-    add("--timeout_s", type=float, default=300.0, help="seconds per call")
-    add("--max_tokens", type=int, default=16000, help="tokens per reply")
-    return parser
+    data_sets = "; ".join((f"Data sets: {names}", *problems))
+    return run_program("engine.data.precompute", argv, _run, epilog=data_sets)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ afterwards, so that the proportions of a preset hold in the file.
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from engine.base.errors import UsageError, guarded, tell
 from engine.base.files import fingerprints
@@ -31,6 +31,7 @@ from engine.data.presets import (
     load_presets,
     mix,
 )
+from engine.data.program import Answers, Blocklist, Dataset, OutputDir, Seed, at_least, run_program
 from engine.tasks.rubrics import (
     contrastive_enabled,
     contrastive_excerpts,
@@ -39,33 +40,57 @@ from engine.tasks.rubrics import (
 )
 
 DEFAULT_HOLDOUT = Path("data/sft/holdout_ids.json")
+_PHASES = "0.8:0.2 0.5:0.5 0.2:0.8"
 
 
 @dataclass(frozen=True)
 class PrepareOptions:
     """Options for all files of one call."""
 
-    output_dir: Path
-    seed: int = 42
-    total_items: int | None = None
-    only_cached: bool = False
+    output_dir: OutputDir = Path("data/processed")
+    seed: Seed = 42
+    total_items: Annotated[int | None, "Rows per training file (default: all)", at_least(1)] = None
+    only_cached: Annotated[bool, "Leave out rows without gold scores"] = False
     use_contrastive: bool = True
     holdout: Path | None = None
-    val_items: int = 64
-    blocklist: Path | None = None
-    say: Callable[[str], None] = tell
-    """Gets a line for each file, and for rows that are left out."""
+    val_items: Annotated[int, "Maximum number of validation rows", at_least(1)] = 64
+    blocklist: Blocklist = None
+    presets: Annotated[Path, "Presets file"] = DEFAULT_PRESETS
+
+
+@dataclass(frozen=True)
+class PresetOptions(PrepareOptions):
+    name: Annotated[str | None, "Name of the preset (default: the active one)"] = None
+    is_list: Annotated[bool, "List the presets", "--list"] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleOptions(PrepareOptions):
+    dataset: Dataset
+    path: Annotated[Path | None, "JSONL file (default: download from the hub)"] = None
+    meta_eval_path: Answers = None
+    cache: Annotated[Path | None, "Gold scores, written by precompute"] = None
+    holdout: Annotated[Path | None, f"Held-out IDs (default: {DEFAULT_HOLDOUT} if there)"] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurriculumOptions(PrepareOptions):
+    verif: Annotated[list[str], "Verifiable data sets as NAME:WEIGHT ..."]
+    open: Annotated[list[str], "Open-ended data sets as NAME:WEIGHT ..."]
+    phases: Annotated[list[str] | None, f"Shares VERIF:OPEN ... (default: {_PHASES})"] = None
 
 
 @dataclass(frozen=True)
 class Pool:
     """One dataset's usable rows. ``val`` are the held-out questions and never part of
-    ``train``; ``held_out`` counts them, usable or not. ``sources``: hashes of files of the hub."""
+    ``train``; ``held_out`` counts them, usable or not. ``sources``: hashes of files of the hub.
+    ``remarks``: what was left out."""
 
     train: Sequence[Row]
     val: Sequence[Row]
     held_out: int
     sources: Mapping[str, str]
+    remarks: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -76,30 +101,50 @@ class PlannedFile:
     split: str
     rows: list[Row]
 
+    @property
+    def composition(self) -> dict[str, int]:
+        """Rows per dataset."""
+        return dict(sorted(Counter(str(row["data_source"]) for row in self.rows).items()))
 
-def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[Path]:
+
+@dataclass(frozen=True)
+class PreparedFiles:
+    """What was written for a preset. ``remarks``: what was left out."""
+
+    preset: str
+    remarks: Sequence[str]
+    files: Sequence[PlannedFile]
+
+    def format_lines(self) -> Iterator[str]:
+        yield f"=== Preset: {self.preset} ==="
+        yield from (f"  {remark}" for remark in self.remarks)
+        for file in self.files:
+            rows = len(file.rows)
+            shares = (f"{source} {count / rows:.0%}" for source, count in file.composition.items())
+            written = f"[{file.split}] Wrote {format_count(rows, 'row')} -> {file.path}"
+            yield f"{written} ({', '.join(shares)})"
+
+
+def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> PreparedFiles:
     """Write the preset's training file and validation file.
 
     A curriculum has a training file per phase, and one per group for ``grubrics.curriculum``.
 
     All files are composed before the first one is written, so unusable input writes none.
     """
-    options.say(f"=== Preset: {name} ===")
     blocked = RecordFilter.read(options.blocklist) if options.blocklist else None
     pools = {
         dataset: load_pool(dataset, spec, options, blocked)
         for dataset, spec in preset.all_datasets().items()
     }
-    for line in blocked.format_lines() if blocked else ():
-        options.say(f"  {line}")
-    train = {dataset: pool.train for dataset, pool in pools.items()}
-    if preset.type == "curriculum":
-        files = list(_curriculum_files(preset, train, options))
-    else:
-        weights = {dataset: spec.weight for dataset, spec in preset.datasets.items()}
-        path = options.output_dir / f"{preset.prefix}train.parquet"
-        rows = mix(train, weights, options.total_items, options.seed)
-        files = [PlannedFile(path, "train", rows)]
+    remarks = [remark for pool in pools.values() for remark in pool.remarks]
+    remarks += blocked.format_lines() if blocked else ()
+    try:
+        files = _training_files(preset, pools, options)
+    except UsageError as error:
+        if all(pool.train for pool in pools.values()):
+            raise
+        raise UsageError("; ".join((str(error), *remarks))) from error
     path = options.output_dir / f"{preset.prefix}val.parquet"
     val = [row for pool in pools.values() for row in pool.val]
     val.sort(key=lambda row: str(row["extra_info"]["question_id"]))
@@ -112,7 +157,9 @@ def prepare_preset(name: str, preset: Preset, options: PrepareOptions) -> list[P
         _without_validation(path, options, any(pool.held_out for pool in pools.values()))
     hits = blocked.counts.hits if blocked else {}
     sources = _fingerprints(preset, pools, options)
-    return [_write(file, name, options, sources, hits) for file in files]
+    for file in files:
+        _write(file, name, options, sources, hits)
+    return PreparedFiles(name, remarks, files)
 
 
 def phase_weights(preset: Preset, phase: tuple[float, float]) -> dict[str, float]:
@@ -143,7 +190,8 @@ def load_pool(
     held_out = read_holdout(options.holdout)
     repeats = repeated_ids(loaded, held_out)
     train, val, left_out = list[Row](), list[Row](), 0
-    for example in _usable(dataset, spec, wanted, options):
+    usable, remarks = _usable(dataset, spec, wanted, options)
+    for example in usable:
         if example.question_id in repeats:
             left_out += 1
             continue
@@ -151,9 +199,9 @@ def load_pool(
         rows.append(to_row(example, dataset, adapter.domain_type, split, options.use_contrastive))
     if left_out:
         repeating = f"{format_count(left_out, 'row')} repeating a held-out question"
-        options.say(f"  {dataset}: left out {repeating} under another ID")
+        remarks.append(f"{dataset}: left out {repeating} under another ID")
     held_out_count = sum(example.question_id in held_out for example in loaded)
-    return Pool(train, val, held_out_count, sources)
+    return Pool(train, val, held_out_count, sources, remarks)
 
 
 def to_row(
@@ -188,14 +236,16 @@ def to_row(
 
 def _usable(
     dataset: str, spec: DatasetSpec, examples: list[Example], options: PrepareOptions
-) -> list[Example]:
+) -> tuple[list[Example], list[str]]:
+    """The examples that can be trained on, and what was left out."""
+    remarks = []
     with_gold = [e for e in examples if gold_problem(e.answers, e.gold_scores) is None]
     usable = with_gold if options.only_cached else examples
     bare = len(usable) - len(with_gold)
     if options.only_cached:
         removed = len(examples) - len(usable)
-        options.say(
-            f"  [only-cached] {dataset}: Kept {len(usable)}/{len(examples)} rows "
+        remarks.append(
+            f"[only-cached] {dataset}: Kept {len(usable)}/{len(examples)} rows "
             f"({removed} without precompute removed)"
         )
         if not usable:
@@ -212,8 +262,8 @@ def _usable(
     constant = {id(example) for example in with_gold if len(set(example.gold_scores)) == 1}
     if constant:
         row_count = format_count(len(constant), "row")
-        options.say(f"  {dataset}: left out {row_count} with constant gold scores")
-    return [example for example in usable if id(example) not in constant]
+        remarks.append(f"{dataset}: left out {row_count} with constant gold scores")
+    return [example for example in usable if id(example) not in constant], remarks
 
 
 def group_paths(preset: Preset, folder: Path) -> tuple[Path, Path]:
@@ -221,6 +271,17 @@ def group_paths(preset: Preset, folder: Path) -> tuple[Path, Path]:
     names = (f"{preset.prefix}curriculum_{group}.parquet" for group in ("verifiable", "open"))
     verifiable, open_ended = (folder / name for name in names)
     return verifiable, open_ended
+
+
+def _training_files(
+    preset: Preset, pools: Mapping[str, Pool], options: PrepareOptions
+) -> list[PlannedFile]:
+    train = {dataset: pool.train for dataset, pool in pools.items()}
+    if preset.type == "curriculum":
+        return [*_curriculum_files(preset, train, options)]
+    weights = {dataset: spec.weight for dataset, spec in preset.datasets.items()}
+    rows = mix(train, weights, options.total_items, options.seed)
+    return [PlannedFile(options.output_dir / f"{preset.prefix}train.parquet", "train", rows)]
 
 
 def _curriculum_files(
@@ -239,7 +300,7 @@ def _curriculum_files(
 
 
 def _without_validation(path: Path, options: PrepareOptions, is_known: bool) -> None:
-    """Print why there is no validation file, and remove that of an earlier call.
+    """Note why there is no validation file, and remove that of an earlier call.
 
     Its questions may be training data now.
     """
@@ -256,7 +317,7 @@ def _without_validation(path: Path, options: PrepareOptions, is_known: bool) -> 
 
 
 def _note_repeats(file: PlannedFile) -> None:
-    """Print how many rows of a scarce data set are repeated."""
+    """Note how many rows of a scarce data set are repeated."""
     rows = Counter((row["data_source"], row["extra_info"]["question_id"]) for row in file.rows)
     for source in sorted({source for source, _ in rows}):
         counts = [count for (name, _), count in rows.items() if name == source]
@@ -284,23 +345,18 @@ def _write(
     options: PrepareOptions,
     sources: Mapping[str, str],
     blocked: Mapping[str, int],
-) -> Path:
-    composition = dict(sorted(Counter(str(row["data_source"]) for row in file.rows).items()))
+) -> None:
     facts = FileFacts(
         preset=name,
         split=file.split,
         use_contrastive=options.use_contrastive,
         holdout=str(options.holdout) if options.holdout is not None else None,
         seed=options.seed,
-        composition=composition,
+        composition=file.composition,
         sources=sources,
         blocked=blocked,
     )
     write_rows(file.path, file.rows, facts)
-    total = len(file.rows)
-    shares = ", ".join(f"{source} {count / total:.0%}" for source, count in composition.items())
-    options.say(f"[{file.split}] Wrote {format_count(total, 'row')} -> {file.path} ({shares})")
-    return file.path
 
 
 def list_presets(presets: PresetFile) -> str:
@@ -338,46 +394,50 @@ def _cached(spec: DatasetSpec) -> str:
     return f"{format_count(count, 'question')} with gold scores in {spec.cache}"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit 0 when written or listed; UsageError for unusable input."""
-    args = _parser().parse_args(argv)
-    for name in ("total_items", "val_items"):
-        if (number := getattr(args, name)) is not None and number < 1:
-            raise UsageError(f"--{name} {number} must be at least 1")
-    args.command(args)
-    return 0
-
-
-def _run_preset(args: argparse.Namespace) -> None:
-    presets = load_presets(args.presets)
-    if args.list:
+def preset(options: PresetOptions) -> None:
+    """Write the files of a preset."""
+    presets = load_presets(options.presets)
+    if options.is_list:
         print(list_presets(presets))
         return
-    name, preset = presets.get(args.name)
-    prepare_preset(name, preset, _options(args, presets.holdout))
+    name, chosen = presets.get(options.name)
+    _print_prepared(name, chosen, options, presets.holdout)
 
 
-def _run_single(args: argparse.Namespace) -> None:
-    spec = DatasetSpec(path=args.path, meta_eval_path=args.meta_eval_path, cache=args.cache)
-    preset = Preset(datasets={args.dataset: spec}, prefix=f"{args.dataset}_")
+def single(options: SingleOptions) -> None:
+    """Write the files of one data set."""
+    spec = DatasetSpec(
+        path=options.path, meta_eval_path=options.meta_eval_path, cache=options.cache
+    )
+    chosen = Preset(datasets={options.dataset: spec}, prefix=f"{options.dataset}_")
     default = DEFAULT_HOLDOUT if DEFAULT_HOLDOUT.is_file() else None
-    prepare_preset(args.dataset, preset, _options(args, args.holdout or default))
+    _print_prepared(options.dataset, chosen, options, options.holdout or default)
 
 
-def _run_curriculum(args: argparse.Namespace) -> None:
-    presets = load_presets(args.presets)
+def curriculum(options: CurriculumOptions) -> None:
+    """Write one file per curriculum phase."""
+    presets = load_presets(options.presets)
     specs = {
         name: spec
         for preset in presets.presets.values()
         for name, spec in preset.all_datasets().items()
     }
-    preset = Preset(
+    chosen = Preset(
         type="curriculum",
-        verifiable=_weighted(args.verif, specs),
-        open=_weighted(args.open, specs),
-        phases=[_phase(text) for text in args.phases],
+        verifiable=_weighted(options.verif, specs),
+        open=_weighted(options.open, specs),
+        phases=[_phase(text) for text in options.phases or _PHASES.split()],
     )
-    prepare_preset("curriculum", preset, _options(args, presets.holdout))
+    _print_prepared("curriculum", chosen, options, presets.holdout)
+
+
+def _print_prepared(
+    name: str, preset: Preset, options: PrepareOptions, holdout: Path | None
+) -> None:
+    contrastive = contrastive_enabled(os.environ)
+    options = replace(options, use_contrastive=contrastive, holdout=holdout)
+    for line in prepare_preset(name, preset, options).format_lines():
+        print(line)
 
 
 def _weighted(texts: Sequence[str], specs: Mapping[str, DatasetSpec]) -> dict[str, DatasetSpec]:
@@ -407,59 +467,10 @@ def _number(value: str, text: str) -> float:
     return number
 
 
-def _options(args: argparse.Namespace, holdout: Path | None) -> PrepareOptions:
-    return PrepareOptions(
-        output_dir=args.output_dir,
-        seed=args.seed,
-        total_items=args.total_items,
-        only_cached=args.only_cached,
-        use_contrastive=contrastive_enabled(os.environ),
-        holdout=holdout,
-        val_items=args.val_items,
-        blocklist=args.blocklist,
-        say=print,
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="engine.data.prepare",
-        description=__doc__,
-        epilog="USE_CONTRASTIVE=0 leaves the answer excerpts out of the prompts.",
-    )
-    commands = parser.add_subparsers(required=True)
-    shared = argparse.ArgumentParser(add_help=False)
-    add = shared.add_argument
-    add("--output_dir", type=Path, default=Path("data/processed"))
-    add("--total_items", type=int, help="number of rows per training file (default: all)")
-    maximum = "maximum number of validation rows (default: 64)"
-    add("--val_items", type=int, default=64, help=maximum)
-    add("--seed", type=int, default=42)
-    add("--only-cached", action="store_true", help="leave out rows without gold scores")
-    blocked = (
-        "leave out records whose question, rubric or answers contain a text of FILE, one a line"
-    )
-    add("--blocklist", type=Path, metavar="FILE", help=f"{blocked}, in any case")
-    presets = f"presets file (default: {DEFAULT_PRESETS})"
-    add("--presets", type=Path, default=DEFAULT_PRESETS, help=presets)
-    preset = commands.add_parser("preset", parents=[shared], help="write the files of a preset")
-    preset.add_argument("--name", help="name of the preset (default: the active one)")
-    preset.add_argument("--list", action="store_true", help="list the presets")
-    preset.set_defaults(command=_run_preset)
-    single = commands.add_parser("single", parents=[shared], help="write the files of one data set")
-    single.add_argument("--dataset", required=True)
-    for name in ("--path", "--meta_eval_path", "--cache"):
-        single.add_argument(name, type=Path)
-    held_out = f"list of held-out questions (default: {DEFAULT_HOLDOUT} if it exists)"
-    single.add_argument("--holdout", type=Path, help=held_out)
-    single.set_defaults(command=_run_single)
-    of_phases = "write one file per curriculum phase"
-    curriculum = commands.add_parser("curriculum", parents=[shared], help=of_phases)
-    curriculum.add_argument("--verif", nargs="+", required=True, metavar="NAME:WEIGHT")
-    curriculum.add_argument("--open", nargs="+", required=True, metavar="NAME:WEIGHT")
-    curriculum.add_argument("--phases", nargs="+", default=["0.8:0.2", "0.5:0.5", "0.2:0.8"])
-    curriculum.set_defaults(command=_run_curriculum)
-    return parser
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit 0 when written or listed; UsageError for unusable input."""
+    epilog = "USE_CONTRASTIVE=0 leaves the answer excerpts out of the prompts."
+    return run_program("engine.data.prepare", argv, preset, single, curriculum, epilog=epilog)
 
 
 if __name__ == "__main__":

@@ -6,14 +6,13 @@ teaches the format on questions that neither GRPO nor evaluation uses.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from engine.base import files
 from engine.base.errors import UsageError, guarded, tell
@@ -23,10 +22,11 @@ from engine.data.adapters import Example, get_adapter
 from engine.data.adapters.rubric_graded import read_completions
 from engine.data.blocklist import RecordFilter
 from engine.data.holdout import repeated_ids, write_holdout
+from engine.data.program import Answers, Blocklist, Dataset, OutputDir, Seed, run_program
 from engine.tasks.rubrics import has_wanted_sum, rubric_messages, scaled_to_sum
 
 _OSS_EVAL = Path("data/healthbench/oss_eval.jsonl")
-_META_EVAL = Path("data/healthbench/oss_meta_eval.jsonl")
+_QUESTIONS = f"Questions (default: {_OSS_EVAL} if it exists, else those of the hub)"
 
 Points = Literal["scaled", "as_given"]
 Subset = Literal["all", "no_answers", "with_answers"]
@@ -37,14 +37,16 @@ class SftOptions:
     """Without ``oss_eval``, the questions are those of the hub. Questions with a text of
     ``blocklist``, in a rubric or answer too, are neither held out nor taught."""
 
-    dataset: str = "healthbench"
-    oss_eval: Path | None = None
-    meta_eval: Path | None = None
-    subset: Subset = "no_answers"
-    holdout_size: int = 500
-    seed: int = 42
-    points: Points = "scaled"
-    blocklist: Path | None = None
+    dataset: Dataset = "healthbench"
+    oss_eval: Annotated[Path | None, _QUESTIONS, "--oss_eval_path"] = None
+    meta_eval: Answers = Path("data/healthbench/oss_meta_eval.jsonl")
+    subset: Annotated[Subset, "Questions to teach"] = "no_answers"
+    holdout_size: Annotated[int, "Questions with answers to hold out"] = 500
+    seed: Seed = 42
+    points: Annotated[Points, "Scale each rubric's points to a sum of 10, or keep them"] = "scaled"
+    blocklist: Blocklist = None
+    output_dir: OutputDir = Path("data/sft")
+    stats: Annotated[bool, "Print the sizes and write nothing"] = False
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,8 @@ class SftSplit:
     """Disjoint parts of a data set: the examples of SFT, and the held-out IDs.
 
     ``repeated_ids`` are of examples with the text of a held-out question. ``sources``: hashes of
-    the files of the hub, by address. ``blocked``: what a block list left out.
+    the files of the hub, by address. ``blocked``: what a block list left out. ``remarks``: what
+    was left out, changed and written.
     """
 
     train: tuple[Example, ...]
@@ -62,6 +65,7 @@ class SftSplit:
     repeated_ids: frozenset[str]
     sources: Mapping[str, str]
     blocked: RecordFilter | None
+    remarks: tuple[str, ...]
 
 
 def sft_record(example: Example) -> dict[str, Any]:
@@ -77,16 +81,16 @@ def sft_record(example: Example) -> dict[str, Any]:
     }
 
 
-def prepare_sft(options: SftOptions, output_dir: Path) -> None:
+def prepare_sft(options: SftOptions) -> SftSplit:
     """Write ``train.jsonl`` and ``holdout_ids.json`` into ``output_dir``."""
     split = _teachable(_load_split(options))
     if options.points == "scaled":
         split = _scaled(split)
     if not split.train:
         problem = f"{options.dataset}: subset '{options.subset}' has no questions (see --stats)"
-        raise UsageError(problem)
-    output_dir.mkdir(parents=True, exist_ok=True)
-    train, holdout = output_dir / "train.jsonl", output_dir / "holdout_ids.json"
+        raise UsageError("; ".join((problem, *split.remarks)))
+    options.output_dir.mkdir(parents=True, exist_ok=True)
+    train, holdout = (options.output_dir / name for name in ("train.jsonl", "holdout_ids.json"))
     records = (sft_record(example) for example in split.train)
     lines = (f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
     files.write_atomic(train, lines)
@@ -94,8 +98,10 @@ def prepare_sft(options: SftOptions, output_dir: Path) -> None:
     if split.sources:
         more["sources"] = split.sources
     write_holdout(holdout, split.holdout_ids, options.seed, options.subset, more)
-    print(f"[sft] Wrote {format_count(len(split.train), 'row')} -> {train}")
-    print(f"[sft] Wrote {format_count(len(split.holdout_ids), 'held-out ID')} -> {holdout}")
+    rows, held_out = len(split.train), len(split.holdout_ids)
+    written = f"Wrote {format_count(rows, 'row')} -> {train}"
+    also = f"Wrote {format_count(held_out, 'held-out ID')} -> {holdout}"
+    return replace(split, remarks=(*split.remarks, written, also))
 
 
 def _teachable(split: SftSplit) -> SftSplit:
@@ -105,12 +111,13 @@ def _teachable(split: SftSplit) -> SftSplit:
     """
     new = [example for example in split.train if example.question_id not in split.repeated_ids]
     train = tuple(example for example in new if example.golden_rubric.strip())
+    remarks = []
     if repeats := len(split.train) - len(new):
         questions = format_count(repeats, "question")
-        print(f"[sft] Left out {questions} repeating a held-out one under another ID")
+        remarks.append(f"Left out {questions} repeating a held-out one under another ID")
     if bare := len(new) - len(train):
-        print(f"[sft] Left out {format_count(bare, 'question')} without a rubric")
-    return replace(split, train=train)
+        remarks.append(f"Left out {format_count(bare, 'question')} without a rubric")
+    return replace(split, train=train, remarks=(*split.remarks, *remarks))
 
 
 def _scaled(split: SftSplit) -> SftSplit:
@@ -124,14 +131,15 @@ def _scaled(split: SftSplit) -> SftSplit:
         if (text := scaled_to_sum(example.golden_rubric)) is not None
     )
     fitting = sum(has_wanted_sum(example.golden_rubric) for example in split.train)
+    remarks = []
     if changed := len(train) - fitting:
         rubrics = format_count(changed, "rubric")
-        print(f"[sft] Scaled the points of {rubrics} to a sum of 10, as prompts ask")
+        remarks.append(f"Scaled the points of {rubrics} to a sum of 10, as prompts ask")
     if left_out := len(split.train) - len(train):
         hint = "--points as_given keeps them"
         rubrics = format_count(left_out, "rubric")
-        print(f"[sft] Left out {rubrics} whose points sum to 0 or less ({hint})")
-    return replace(split, train=train)
+        remarks.append(f"Left out {rubrics} whose points sum to 0 or less ({hint})")
+    return replace(split, train=train, remarks=(*split.remarks, *remarks))
 
 
 def _load_split(options: SftOptions) -> SftSplit:
@@ -150,8 +158,6 @@ def _load_split(options: SftOptions) -> SftSplit:
     examples = adapter.load(options.oss_eval, None)
     if blocked is not None:
         examples = [example for example in examples if not blocked.blocks(*example.texts)]
-        for line in blocked.format_lines():
-            print(f"[sft] {line[0].upper()}{line[1:]}")
     with_answers = read_completions(meta_eval, options.dataset).keys()
     chooser = random.Random(options.seed)
     answered = [example for example in examples if example.question_id in with_answers]
@@ -179,47 +185,26 @@ def _load_split(options: SftOptions) -> SftSplit:
         repeated_ids(examples, held_out),
         sources,
         blocked,
+        tuple(f"{line[0].upper()}{line[1:]}" for line in blocked.format_lines()) if blocked else (),
     )
+
+
+def _run(options: SftOptions) -> None:
+    if options.oss_eval is None and _OSS_EVAL.is_file():
+        options = replace(options, oss_eval=_OSS_EVAL)
+    split = _load_split(options) if options.stats else prepare_sft(options)
+    for remark in split.remarks:
+        print(f"[sft] {remark}")
+    if options.stats:
+        lengths = sorted(len(example.golden_rubric) for example in split.train) or [0]
+        print(f"with answers: {split.with_answers}, without: {split.no_answers}")
+        print(f"held out: {len(split.holdout_ids)}, SFT rows: {len(split.train)}")
+        print(f"gold rubric characters: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 when written or counted; UsageError for unusable input."""
-    given = vars(_parser().parse_args(argv))
-    output_dir, only_stats = given.pop("output_dir"), given.pop("stats")
-    options = SftOptions(**given)
-    if not only_stats:
-        prepare_sft(options, output_dir)
-        return 0
-    split = _load_split(options)
-    lengths = sorted(len(example.golden_rubric) for example in split.train) or [0]
-    print(f"with answers: {split.with_answers}, without: {split.no_answers}")
-    print(f"held out: {len(split.holdout_ids)}, SFT rows: {len(split.train)}")
-    print(f"gold rubric characters: median {lengths[len(lengths) // 2]}, longest {lengths[-1]}")
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="engine.data.prepare_sft", description=__doc__)
-    add = parser.add_argument
-    add("--dataset", default=SftOptions.dataset)
-    add(
-        "--oss_eval_path",
-        dest="oss_eval",
-        type=Path,
-        default=_OSS_EVAL if _OSS_EVAL.is_file() else None,
-        help=f"questions (default: {_OSS_EVAL} if it exists, else download from the hub)",
-    )
-    add("--meta_eval_path", dest="meta_eval", type=Path, default=_META_EVAL)
-    add("--output_dir", type=Path, default=Path("data/sft"))
-    add("--subset", choices=get_args(Subset), default=SftOptions.subset)
-    points = "scale each rubric's points to a sum of 10, or keep them (default: scaled)"
-    add("--points", choices=get_args(Points), default=SftOptions.points, help=points)
-    add("--holdout_size", type=int, default=SftOptions.holdout_size)
-    add("--seed", type=int, default=SftOptions.seed)
-    blocked = "leave out questions that contain a text of FILE, one a line, in any case, also in "
-    add("--blocklist", type=Path, metavar="FILE", help=f"{blocked}their rubric or answers")
-    add("--stats", action="store_true", help="print the sizes and write nothing")
-    return parser
+    return run_program("engine.data.prepare_sft", argv, _run)
 
 
 if __name__ == "__main__":

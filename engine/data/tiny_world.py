@@ -6,7 +6,6 @@ adapter, precompute, prepare_sft, prepare preset --only-cached, parquet.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -14,9 +13,9 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import yaml
 
@@ -25,10 +24,11 @@ from engine.base.errors import guarded
 from engine.base.files import content_hash
 from engine.base.quantities import format_count
 from engine.data.adapters import get_adapter
-from engine.data.precompute import PrecomputePlan, precompute
+from engine.data.precompute import PrecomputePlan, PrecomputeReport, precompute
 from engine.data.prepare import PrepareOptions, prepare_preset
 from engine.data.prepare_sft import SftOptions, prepare_sft
 from engine.data.presets import load_presets
+from engine.data.program import OutputDir, Seed, run_program
 from engine.reward.judge.offline import OfflineKeywordJudge
 from engine.run.host.programs import own_module
 
@@ -189,36 +189,36 @@ def answer_records(question: TinyQuestion) -> Iterator[dict[str, Any]]:
         }
 
 
-def build_tiny_world(out: Path, seed: int = 0) -> TinyPaths:
-    """Make the world below ``out`` unless it is there already, made from ``seed``."""
-    paths = TinyPaths.below(out)
+def build_tiny_world(paths: TinyPaths, seed: int = 0) -> list[str]:
+    """Make the world unless it is there already, made from ``seed``; return what was made."""
     is_complete = all(path.is_file() for path in _products(paths))
     if is_complete and jsonl.read_json(paths.stamp) == _stamp(paths, seed):
-        print(f"[tiny] up to date -> {paths.root}")
-        return paths
+        return [f"[tiny] up to date -> {paths.root}"]
     paths.root.mkdir(parents=True, exist_ok=True)
     paths.stamp.unlink(missing_ok=True)
     paths.cache.unlink(missing_ok=True)
     questions = make_questions(seed)
-    _write_lines(paths.questions, [question_record(question) for question in questions])
-    _write_lines(paths.answers, [line for q in questions for line in answer_records(q)])
-    _precompute(paths)
+    lines = [
+        _write_lines(paths.questions, [question_record(question) for question in questions]),
+        _write_lines(paths.answers, [line for q in questions for line in answer_records(q)]),
+        f"[precompute] {_precompute(paths).written} written -> {paths.cache}",
+    ]
     options = SftOptions("tiny", paths.questions, paths.answers, "no_answers", HELD_OUT, seed)
-    prepare_sft(options, paths.sft)
-    _prepare(paths, seed)
+    sft = prepare_sft(replace(options, output_dir=paths.sft))
+    lines += (f"[sft] {remark}" for remark in sft.remarks)
+    lines += _prepare(paths, seed)
     jsonl.write_json(paths.stamp, _stamp(paths, seed))
-    return paths
+    return lines
 
 
-def _precompute(paths: TinyPaths) -> None:
+def _precompute(paths: TinyPaths) -> PrecomputeReport:
     examples = get_adapter("tiny").load(paths.questions, paths.answers)
     answered = [example for example in examples if example.answers]
     plan = PrecomputePlan(num_evals=1, max_answers=ANSWERS_PER_QUESTION)
-    report = asyncio.run(precompute(answered, OfflineKeywordJudge(), paths.cache, plan))
-    print(f"[precompute] {report.written} written -> {paths.cache}")
+    return asyncio.run(precompute(answered, OfflineKeywordJudge(), paths.cache, plan))
 
 
-def _prepare(paths: TinyPaths, seed: int) -> None:
+def _prepare(paths: TinyPaths, seed: int) -> Iterator[str]:
     dataset = {
         "path": str(paths.questions),
         "meta_eval_path": str(paths.answers),
@@ -240,9 +240,8 @@ def _prepare(paths: TinyPaths, seed: int) -> None:
         only_cached=True,
         use_contrastive=False,
         holdout=paths.holdout,
-        say=print,
     )
-    prepare_preset(name, loaded, options)
+    return prepare_preset(name, loaded, options).format_lines()
 
 
 def _products(paths: TinyPaths) -> list[Path]:
@@ -263,9 +262,9 @@ def _stamp(paths: TinyPaths, seed: int) -> dict[str, Any]:
     return {"version": VERSION, "seed": seed, "text": text, "sha256": hashes}
 
 
-def _write_lines(path: Path, records: Sequence[dict[str, Any]]) -> None:
+def _write_lines(path: Path, records: Sequence[dict[str, Any]]) -> str:
     files.write_atomic(path, "".join(json.dumps(record) + "\n" for record in records))
-    print(f"[tiny] Wrote {format_count(len(records), 'line')} -> {path}")
+    return f"[tiny] Wrote {format_count(len(records), 'line')} -> {path}"
 
 
 def _model_up_to_date(paths: TinyPaths) -> bool:
@@ -283,16 +282,23 @@ def build_tiny_model(paths: TinyPaths, seed: int) -> int:
     return subprocess.run(own_module("engine.train.tiny_model", *options), check=False).returncode
 
 
+@dataclass(frozen=True)
+class _Options:
+    seed: Seed = 0
+    out: OutputDir = Path("data/tiny")
+    no_model: Annotated[bool, "Data only (needs no torch)"] = False
+
+
+def _run(options: _Options) -> int:
+    paths = TinyPaths.below(options.out)
+    print("\n".join(build_tiny_world(paths, options.seed)), flush=True)
+    is_needed = not options.no_model and not _model_up_to_date(paths)
+    return 0 if not is_needed or build_tiny_model(paths, options.seed) == 0 else 1
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 when everything is there, 1 when the model could not be made."""
-    parser = argparse.ArgumentParser(prog="engine.data.tiny_world", description=__doc__)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=Path("data/tiny"))
-    parser.add_argument("--no-model", action="store_true", help="data only (needs no torch)")
-    args = parser.parse_args(argv)
-    paths = build_tiny_world(args.out, args.seed)
-    is_needed = not args.no_model and not _model_up_to_date(paths)
-    return 0 if not is_needed or build_tiny_model(paths, args.seed) == 0 else 1
+    return run_program("engine.data.tiny_world", argv, _run)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, tell
 from engine.config.curriculum import KEY
 from engine.config.load import Config
 from engine.config.schedule import require_followed
@@ -50,7 +50,8 @@ def with_prepared_files(config: Config, *, dry_run: bool = False) -> Config:
             use_contrastive=bool(config.get("reward_config.use_contrastive")),
             holdout=load_presets().holdout,
         )
-        prepare_preset(name, preset, options)
+        for line in prepare_preset(name, preset, options).format_lines():
+            tell(line)
     return chosen
 
 

@@ -33,8 +33,8 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def prepared(files: tuple[Path, Path], out: Path, **options: Any) -> tuple[set[str], set[str]]:
-    chosen = SftOptions("healthbench", *files, holdout_size=options.pop("holdout", 4), **options)
-    prepare_sft(chosen, out)
+    options["holdout_size"] = options.pop("holdout", 4)
+    prepare_sft(SftOptions("healthbench", *files, output_dir=out, **options))
     train = {str(record["prompt_id"]) for record in jsonl.read(out / "train.jsonl")}
     return train, set(read_holdout(out / "holdout_ids.json"))
 
@@ -90,38 +90,38 @@ def targets(folder: Path) -> list[str]:
 
 @pytest.mark.row("G12")
 def test_points_are_scaled_to_the_sum_that_the_prompt_asks_for(
-    uneven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    uneven: Path, tmp_path: Path
 ) -> None:
-    prepare_sft(SftOptions(oss_eval=uneven, holdout_size=0), tmp_path / "sft")
+    options = SftOptions(oss_eval=uneven, holdout_size=0, output_dir=tmp_path / "sft")
+    output = "\n".join(prepare_sft(options).remarks)
     (target,) = targets(tmp_path / "sft")
     points = [item.points for item in parse_rubric(target)]
     assert points == [5.9, 4.7, 2.9, -3.5]
     assert sum(points) == pytest.approx(10.0, abs=1e-9)
-    output = capsys.readouterr().out
     assert "Scaled the points of 1 rubric" in output
     assert "Left out 1 rubric whose points sum to 0 or less" in output
 
 
 @pytest.mark.parametrize("points", ["scaled", "as_given"])
 def test_a_question_without_a_rubric_teaches_nothing(
-    points: Points, uneven: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    points: Points, uneven: Path, tmp_path: Path
 ) -> None:
     bare = {"prompt_id": "bare", "prompt": [{"role": "user", "content": "Bare?"}], "rubrics": []}
     with uneven.open("a") as handle:
         handle.write(json.dumps(bare) + "\n")
-    options = SftOptions(oss_eval=uneven, holdout_size=0, points=points)
-    prepare_sft(options, tmp_path / "sft")
-    assert all(targets(tmp_path / "sft"))
-    assert "Left out 1 question without a rubric" in capsys.readouterr().out
+    sft = tmp_path / "sft"
+    options = SftOptions(oss_eval=uneven, holdout_size=0, points=points, output_dir=sft)
+    assert "Left out 1 question without a rubric" in prepare_sft(options).remarks
+    assert all(targets(sft))
 
 
 def test_a_held_out_question_under_another_id_is_not_taught(
-    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    files: tuple[Path, Path], tmp_path: Path
 ) -> None:
     files[0].write_text(re.sub(r"Question \d+", "Question 1", files[0].read_text()))
-    with pytest.raises(UsageError, match="'all' has no questions"):
+    problem = "'all' has no questions .*Left out 21 questions repeating a held-out one"
+    with pytest.raises(UsageError, match=problem):
         prepared(files, tmp_path / "sft", subset="all")
-    assert "Left out 21 questions repeating a held-out one" in (capsys.readouterr().out)
 
 
 def test_points_as_given_are_not_scaled(uneven: Path, tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_an_empty_subset_writes_nothing(files: tuple[Path, Path], tmp_path: Path
     lone = tmp_path / "lone.jsonl"
     lone.write_text(files[0].read_text().splitlines()[0] + "\n")
     with pytest.raises(UsageError, match="'no_answers' has no questions"):
-        prepare_sft(SftOptions("healthbench", lone, files[1]), tmp_path / "sft")
+        prepare_sft(SftOptions("healthbench", lone, files[1], output_dir=tmp_path / "sft"))
     assert not (tmp_path / "sft").exists()
 
 
@@ -176,7 +176,11 @@ def test_a_question_with_a_text_of_the_block_list_is_neither_held_out_nor_taught
 ) -> None:
     blocklist, out = tmp_path / "list.txt", tmp_path / "sft"
     blocklist.write_text("QUESTION 2\nnowhere\n")
-    train, holdout = prepared(files, out, subset="all", holdout=18, blocklist=blocklist)
+    words = f"--oss_eval_path {files[0]} --meta_eval_path {files[1]} --output_dir {out}"
+    choice = f"--subset all --holdout_size 18 --blocklist {blocklist}"
+    assert main([*words.split(), *choice.split()]) == 0
+    train = {str(record["prompt_id"]) for record in jsonl.read(out / "train.jsonl")}
+    holdout = read_holdout(out / "holdout_ids.json")
     assert not {"q02", *(f"q{number}" for number in range(20, 25))} & (train | holdout)
     assert (len(train), len(holdout)) == (1, 18)
     printed = capsys.readouterr().out

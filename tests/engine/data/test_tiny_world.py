@@ -25,7 +25,13 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> TinyPaths:
-    return build_tiny_world(tmp_path_factory.mktemp("data") / "tiny", seed=0)
+    return built(tmp_path_factory.mktemp("data") / "tiny")
+
+
+def built(folder: Path, seed: int = 0) -> TinyPaths:
+    paths = TinyPaths.below(folder)
+    build_tiny_world(paths, seed)
+    return paths
 
 
 def question_ids(path: Path) -> set[str]:
@@ -85,24 +91,20 @@ def test_the_files_say_that_prompts_have_no_excerpts(world: TinyPaths) -> None:
 
 
 def test_the_same_seed_makes_the_same_questions(world: TinyPaths, tmp_path: Path) -> None:
-    again = build_tiny_world(tmp_path / "tiny", seed=0)
-    other = build_tiny_world(tmp_path / "other", seed=1)
+    again, other = built(tmp_path / "tiny"), built(tmp_path / "other", seed=1)
     assert again.questions.read_bytes() == world.questions.read_bytes()
     assert other.questions.read_bytes() != world.questions.read_bytes()
 
 
-def test_a_second_call_changes_nothing(
-    world: TinyPaths, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_call_changes_nothing(world: TinyPaths) -> None:
     before = world.cache.stat().st_mtime_ns
-    build_tiny_world(world.root, seed=0)
-    assert "up to date" in capsys.readouterr().out
+    assert "up to date" in build_tiny_world(world)[0]
     assert world.cache.stat().st_mtime_ns == before
 
 
 def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
-    paths = build_tiny_world(tmp_path / "tiny", seed=0)
+    paths = built(tmp_path / "tiny")
     sound = paths.questions.read_bytes()
     paths.questions.write_bytes(sound[:1000])
-    build_tiny_world(tmp_path / "tiny", seed=0)
+    build_tiny_world(paths)
     assert paths.questions.read_bytes() == sound
