@@ -199,7 +199,7 @@ class GuideScreen(WithChoices, CockpitScreen):
 
     def compose(self) -> ComposeResult:
         yield Facts("Base", id="base")
-        yield Choices("Arms")
+        yield Choices("Arms", selects_first=True)
         with VerticalScroll(id="rest", can_focus=False):
             yield Facts("Plan", id="plan")
         yield KeyFooter()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar, TypeVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -23,7 +23,10 @@ T = TypeVar("T")
 
 
 class Choices(OptionList):
-    """One line per option, cut rather than wrapped; texts are never read as markup."""
+    """One line per option, cut rather than wrapped; texts are never read as markup.
+
+    A click takes an option. Where taking one starts something, the first click only selects it.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+d", "page_down", show=False),
@@ -53,9 +56,16 @@ class Choices(OptionList):
     }
     """
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, *, selects_first: bool = False) -> None:
         super().__init__(markup=False)
         self.border_title = title
+        self._selects_first = selects_first
+
+    def on_click(self, event: events.Click) -> None:
+        clicked = event.style.meta.get("option")
+        if self._selects_first and clicked is not None and clicked != self.highlighted:
+            event.prevent_default()
+            self.highlighted = clicked
 
 
 class WithChoices(ScreenMixin):

@@ -47,7 +47,7 @@ class CheckChoices(Choices):
     DEFAULT_CSS = "CheckChoices { height: 1fr; min-height: 4; }"
 
     def __init__(self) -> None:
-        super().__init__("Preflight checks")
+        super().__init__("Preflight checks", selects_first=True)
         self.checks: dict[str, Check] = {}
         self._ids: Sequence[str] = ()
 

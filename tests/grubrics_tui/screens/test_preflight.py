@@ -142,6 +142,23 @@ async def test_launching_is_refused_with_the_reason_while_a_check_fails(
     assert not runs.exists()
 
 
+async def test_the_first_click_on_a_check_selects_it_and_the_second_launches(
+    project: Path, runs: Path
+) -> None:
+    async with running(runs, config="small") as driver:
+        await driver.until(lambda: bool(driver.app.screen.query(CheckChoices)))
+        checks = driver.app.screen.query_one(CheckChoices)
+        await driver.until(lambda: len(checks.checks) > 0 and checks.unanswered == 0)
+        for id in list(checks.checks):
+            driver.answer(ok(id, "fine"))
+        checks.highlighted = None
+        await driver.click(checks, (5, 3))
+        assert checks.highlighted == 2
+        assert not isinstance(driver.app.screen, LaunchScreen)
+        await driver.click(checks, (5, 3))
+        await driver.until(lambda: isinstance(driver.app.screen, LaunchScreen))
+
+
 async def test_a_missing_config_is_one_line(project: Path, runs: Path) -> None:
     async with running(runs, config="smal") as driver:
         await driver.called(PreflightScreen.show_refusal)
