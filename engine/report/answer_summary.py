@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -48,7 +47,7 @@ class AnswerSummary:
     reward_mean: float | None
     ttft_avg_ms: float | None
 
-    def values(self) -> list[Any]:
+    def values(self) -> list[object]:
         return [getattr(self, name) for name in COLUMNS]
 
 
@@ -56,7 +55,7 @@ COLUMNS = tuple(field.name for field in fields(AnswerSummary))
 
 
 def summarize_rows(
-    file: str, rows: Iterable[Mapping[str, Any]], *, seed: int = SEED, resamples: int = RESAMPLES
+    file: str, rows: Iterable[Mapping[str, object]], *, seed: int = SEED, resamples: int = RESAMPLES
 ) -> AnswerSummary:
     """The statistics of the rows of ``file``. UsageError if no row has a reward or an error."""
     listed = list(rows)
@@ -80,19 +79,19 @@ def summarize_rows(
     )
 
 
-def read_answers(path: Path) -> list[dict[str, Any]]:
+def read_answers(path: Path) -> list[dict[str, object]]:
     """The rows of a JSONL file. UsageError for a missing file."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     return list(jsonl.read(path))
 
 
-def read_rollouts(run: Run, split: str = "train") -> list[dict[str, Any]]:
+def read_rollouts(run: Run, split: str = "train") -> list[dict[str, object]]:
     """The recorded rollouts of a run; of a step that a resume repeated, those of the last attempt.
 
     The numbers that a reward function returned beside the reward are fields of the row.
     """
-    steps: dict[int, list[dict[str, Any]]] = {}
+    steps: dict[int, list[dict[str, object]]] = {}
     for attempt in run.attempts():
         repeated: set[int] = set()
         for record in read_lines(attempt.reward, RewardRecord):
@@ -117,18 +116,18 @@ def _bootstrap(values: Sequence[float], seed: int, resamples: int) -> tuple[floa
     return means[int(0.025 * (resamples - 1))], means[int(0.975 * (resamples - 1))]
 
 
-def _is_infra_error(row: Mapping[str, Any]) -> bool:
+def _is_infra_error(row: Mapping[str, object]) -> bool:
     """Whether a server or a scorer failed: a model makes one token at least."""
     tokens, reward = _number(row, _TOKENS), _number(row, _REWARDS)
     return (tokens is not None and tokens <= 0) or (reward is None and bool(row.get("error")))
 
 
-def _numbers(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[float]:
+def _numbers(rows: Sequence[Mapping[str, object]], names: Sequence[str]) -> list[float]:
     numbers = (_number(row, names) for row in rows)
     return [number for number in numbers if number is not None]
 
 
-def _number(row: Mapping[str, Any], names: Sequence[str]) -> float | None:
+def _number(row: Mapping[str, object], names: Sequence[str]) -> float | None:
     """The first of the fields that is a finite number or a truth value."""
     values = (row.get(name) for name in names)
     numbers = (float(v) if isinstance(v, bool) else jsonl.number(v) for v in values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -44,7 +43,7 @@ class NoEffect:
     other: str
     finding: Finding
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         finding = self.finding
         return {
             "run": self.run,
@@ -97,7 +96,7 @@ class Comparison:
         members = [self.health[index] for index in self.groups[group].members]
         return next((h for h in members if h is not None and h.finding is not None), members[0])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         names = self.names
         return {
             "runs": list(self.ids),
@@ -119,7 +118,7 @@ class Comparison:
             },
         }
 
-    def _difference(self, row: Difference) -> dict[str, Any]:
+    def _difference(self, row: Difference) -> dict[str, object]:
         cells = [None if cell is None else cell.to_json() for cell in row.cells]
         values = dict(zip(self.names, cells, strict=True))
         return {"section": row.section, "key": row.key, "values": values}
@@ -257,7 +256,7 @@ def metric_names(records: Sequence[RunRecord]) -> list[str]:
     return sorted({name for record in records for name in record.columns.names})
 
 
-def at_equal_steps(records: Sequence[RunRecord], metric: str) -> dict[str, Any]:
+def at_equal_steps(records: Sequence[RunRecord], metric: str) -> dict[str, object]:
     """``{"steps": [...], "values": {id: [...]}}``: null where a run has no value at a step.
 
     UsageError for a metric that no run has.

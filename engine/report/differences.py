@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 from engine.base import jsonl
 from engine.base.text import format_command, format_config_value
@@ -38,10 +37,10 @@ class Cell:
     """A value that one run has; ``origin`` is default, file, cli, environment or implied, if
     known."""
 
-    value: Any
+    value: object
     origin: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         return {"value": _tidy(self.value), "origin": self.origin or None}
 
 
@@ -80,7 +79,7 @@ def config_differences(manifests: Sequence[FullManifest]) -> list[Difference]:
     ]
 
 
-def trained_values(manifests: Sequence[FullManifest]) -> list[dict[str, Any]]:
+def trained_values(manifests: Sequence[FullManifest]) -> list[dict[str, object]]:
     """The effective values of each run by dotted key, with the hashes of the data, of an own reward
     function and of tools, and without keys that follow from others in one of the runs.
 
@@ -148,7 +147,7 @@ def _value_of(cell: Cell | None) -> str | None:
     return None if cell is None else format_config_value(cell.value)
 
 
-def short_text(value: Any) -> str:
+def short_text(value: object) -> str:
     """The value with the beginnings of hashes, so that two of them fit into a cell."""
     return _HASH.sub(r"\1…", format_config_value(value))
 
@@ -203,7 +202,7 @@ _OF_THE_SHELL = re.compile(
 )
 
 
-def _surroundings(manifest: Manifest) -> dict[tuple[str, ...], Any]:
+def _surroundings(manifest: Manifest) -> dict[tuple[str, ...], object]:
     """Each fact of the run's attempts, one after the other where it changed."""
     later = [attempt.surroundings for attempt in manifest.attempts if attempt.surroundings]
     snapshots = [flat(snapshot) for snapshot in (manifest, *later)]
@@ -216,14 +215,14 @@ def _surroundings(manifest: Manifest) -> dict[tuple[str, ...], Any]:
     }
 
 
-def _over_time(values: Sequence[Any]) -> Any:
+def _over_time(values: Sequence[object]) -> object:
     changed = [values[0], *(b for a, b in pairwise(values) if a != b)]
     if len(changed) == 1:
         return _devices(values[0])
     return " → ".join(format_config_value(_devices(value)) for value in changed)
 
 
-def _devices(value: Any) -> Any:
+def _devices(value: object) -> object:
     """A list of GPUs as ``2 x NVIDIA H100``."""
     if not isinstance(value, list):
         return value
@@ -244,7 +243,7 @@ def _section_and_key(path: tuple[str, ...]) -> tuple[str, str]:
     return _NAMES.get(part, part), key or _NAMES.get(part, part)
 
 
-def _tidy(value: Any) -> Any:
+def _tidy(value: object) -> object:
     """A JSON value with texts that are safe to display."""
     if isinstance(value, str):
         return jsonl.line(value)

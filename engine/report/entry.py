@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from engine.base import jsonl
 from engine.base.errors import UsageError
@@ -137,7 +136,7 @@ def _duration(state: RunState) -> str:
 
 
 def _result(
-    state: RunState, steps: Sequence[Step], health: Health | None, config: Mapping[str, Any]
+    state: RunState, steps: Sequence[Step], health: Health | None, config: Mapping[str, object]
 ) -> list[str]:
     finding = health.finding if health else None
     # verl logs validation before training as step 0, which trained nothing.
@@ -189,7 +188,7 @@ def _curve(label: str, steps: Sequence[Step], name: str) -> str:
     return f"{label} curve: {sparkline(means)} ({span})"
 
 
-def _judge(steps: Sequence[Step], config: Mapping[str, Any]) -> str:
+def _judge(steps: Sequence[Step], config: Mapping[str, object]) -> str:
     """Calls and tokens of all logged steps, and their cost where the config has prices."""
     calls = _total(steps, metrics.JUDGE_CALLS)
     if not calls:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,7 @@ class Group:
             return format_count(len(self.members), "run")
         return ", ".join(map(str, self.seeds))
 
-    def to_json(self, ids: Sequence[str]) -> dict[str, Any]:
+    def to_json(self, ids: Sequence[str]) -> dict[str, object]:
         return {
             "name": self.name,
             "runs": [ids[index] for index in self.members],
@@ -142,7 +141,7 @@ def _size(steps: Floats, until: int | None) -> int:
     return steps.size if until is None else int(np.searchsorted(steps, until, side="right"))
 
 
-def _identity(manifest: FullManifest, values: Mapping[str, Any]) -> str:
+def _identity(manifest: FullManifest, values: Mapping[str, object]) -> str:
     """What runs of a group have in common, as text."""
     kind = find_kind(manifest.kind)
     seeds = frozenset(kind.seed_keys) if kind else frozenset[str]()

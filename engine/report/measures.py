@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -128,9 +128,9 @@ class Measure:
             return compare_paired([left[u] for u in shared], [right[u] for u in shared])
         return compare_unpaired([*left.values()], [*right.values()])
 
-    def to_json(self, names: Sequence[str], baseline: int) -> dict[str, Any]:
+    def to_json(self, names: Sequence[str], baseline: int) -> dict[str, object]:
         best, comparisons = self.best(), self.comparisons(baseline)
-        row = {
+        row: dict[str, object] = {
             "name": self.name,
             "unit": self.unit,
             "better": self.better,

@@ -34,9 +34,9 @@ class Values:
     values: NDArray[Any]
     missing: NDArray[np.bool_]
 
-    def cells(self) -> list[Any]:
+    def cells(self) -> list[object]:
         """Python values, None where one is missing."""
-        cells: list[Any] = self.values.tolist()
+        cells: list[object] = self.values.tolist()
         for index in np.flatnonzero(self.missing):
             cells[index] = None
         return cells
@@ -51,10 +51,10 @@ class MetricTable:
     def __len__(self) -> int:
         return next(iter(self.columns.values())).values.size
 
-    def rows(self) -> Iterator[tuple[Any, ...]]:
+    def rows(self) -> Iterator[tuple[object, ...]]:
         return zip(*(column.cells() for column in self.columns.values()), strict=True)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[dict[str, object]]:
         """A dict for each row, without the missing cells and with None for NaN."""
         return [
             {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from engine.base.masking import mask_data
 from engine.base.text import format_command, format_config_value
@@ -23,10 +22,10 @@ class ConfigValue:
     """An effective value; secrets are masked. Keys and texts are not safe to show."""
 
     key: str
-    value: Any
+    value: object
     origin: str = ""
     """default, file, cli, environment or implied; empty if unknown."""
-    in_file: Any = _NO_FILE
+    in_file: object = _NO_FILE
     """The value of the config file, if it was changed."""
 
     @property
@@ -47,7 +46,7 @@ class ConfigValue:
         text = f"{self.key}={self.text}".lower()
         return all(word in text for word in words)
 
-    def to_json(self, *, with_file: bool = False) -> dict[str, Any]:
+    def to_json(self, *, with_file: bool = False) -> dict[str, object]:
         in_file = {"in_file": self.in_file} if with_file else {}
         return {"value": self.value, "origin": self.origin or None, **in_file}
 
@@ -76,7 +75,7 @@ def read_run_config(run: Run | ExternalRun) -> RunConfig:
     return _of_command(manifest) if manifest.is_command else _of_config(manifest)
 
 
-def config_values(config: Settings, in_file: Mapping[str, Any]) -> tuple[ConfigValue, ...]:
+def config_values(config: Settings, in_file: Mapping[str, object]) -> tuple[ConfigValue, ...]:
     """The values of a config; ``in_file`` are those that were overridden."""
     values = mask_data(values_of(config))
     before = mask_data(dict(in_file))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class ExternalReader:
     def __init__(self, run: ExternalRun) -> None:
         self._watch = run.watch()
         self._kind = run.kind.name
-        self._config: Mapping[str, Any] | None = None
+        self._config: Mapping[str, object] | None = None
 
     def poll(self, *, examine: bool = True) -> RunUpdate:
         update, config = self._watch.poll(), self._watch.about().config

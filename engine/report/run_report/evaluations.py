@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from engine.base import jsonl
+from msgspec import Struct
+
 from engine.base.errors import UsageError
 from engine.base.intervals import Estimate
 from engine.base.quantities import format_count
+from engine.base.typed import Integer, read_record
 from engine.measure.folder import TargetDir, read_target
 from engine.measure.items import digest, read_conversation_items, read_items
 from engine.measure.measures import Metric
@@ -28,6 +29,20 @@ _HEAD = ("target", "metric", "mean", "95% interval", "n", "unscored", "weights")
 _COMPARED = ("target", "against", "metric", "difference", "95% interval", "pairs", "verdict")
 
 
+class _Sampling(Struct, frozen=True):
+    samples: Integer = 1
+
+
+class _Setup(Struct, frozen=True):
+    """What tables say of an evaluation's setup. ``sampling`` is None where a loss is measured."""
+
+    data: str
+    items: Integer
+    items_sha256: str
+    scoring: dict[str, object]
+    sampling: _Sampling | None = None
+
+
 def read_evaluations(folder: Path, runs: Sequence[str]) -> Iterator[tuple[str, tuple[Table, ...]]]:
     """The ID of each evaluation with a checkpoint of the ``runs``, and its tables.
 
@@ -39,7 +54,8 @@ def read_evaluations(folder: Path, runs: Sequence[str]) -> Iterator[tuple[str, t
         if not any(is_checkpoint_of(target.name, runs) for target, _ in targets):
             continue
         try:
-            yield setup.parent.name, tuple(_tables(jsonl.read_json(setup) or {}, targets, runs))
+            known = read_record(setup, _Setup)
+            yield setup.parent.name, tuple(_tables(known, targets, runs)) if known else ()
         except (LookupError, TypeError, ValueError, AttributeError, UsageError):
             yield setup.parent.name, ()  # Another version wrote it, or it is damaged.
 
@@ -64,13 +80,13 @@ def _place(target: str, runs: Sequence[str]) -> tuple[int, float]:
 
 
 def _tables(
-    setup: dict[str, Any], targets: Sequence[tuple[Target, TargetDir]], runs: Sequence[str]
+    setup: _Setup, targets: Sequence[tuple[Target, TargetDir]], runs: Sequence[str]
 ) -> Iterator[Table]:
-    samples = int((setup["sampling"] or {}).get("samples", 1))
-    rows, metrics, results = measure_targets(targets, setup["scoring"], samples)
+    samples = setup.sampling.samples if setup.sampling else 1
+    rows, metrics, results = measure_targets(targets, setup.scoring, samples)
     weights = {target.name: target.sha256[:12] for target, _ in targets}
-    drawn = f"{format_count(samples, 'answer')} each" if setup["sampling"] else "loss"
-    notes = [f"{format_count(int(setup['items']), 'item')} of {setup['data']}, {drawn}"]
+    drawn = f"{format_count(samples, 'answer')} each" if setup.sampling else "loss"
+    notes = [f"{format_count(setup.items, 'item')} of {setup.data}, {drawn}"]
     yield Table(
         _HEAD,
         tuple((*_result_row(result), weights[result.target]) for result in results),
@@ -80,16 +96,14 @@ def _tables(
         yield Table(_COMPARED, tuple(map(_pair_row, pairs)), note="paired by item")
 
 
-def _not_held_out(
-    setup: dict[str, Any], targets: Sequence[tuple[Target, TargetDir]]
-) -> Iterator[str]:
+def _not_held_out(setup: _Setup, targets: Sequence[tuple[Target, TargetDir]]) -> Iterator[str]:
     """The targets that were trained on items, as far as the files that show it are still there."""
-    read = read_items if setup["sampling"] else read_conversation_items
+    read = read_items if setup.sampling else read_conversation_items
     try:
-        items = read(Path(setup["data"]), int(setup["items"]))
+        items = read(Path(setup.data), setup.items)
     except (OSError, UsageError):
         return
-    if digest([item.sha256 for item in items]) != setup["items_sha256"]:
+    if digest([item.sha256 for item in items]) != setup.items_sha256:
         return
     for target, _ in targets:
         for run, count in trained_rows(target, items).items():

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -96,7 +96,7 @@ def published_manifest(manifest: FullManifest) -> FullManifest:
     return structs.replace(manifest, config=config, changes=changes)
 
 
-def published_value(key: str, value: Any) -> Any:
+def published_value(key: str, value: object) -> object:
     """The value of a config key; a mask in place of one that a config must not hold."""
     try:
         refuse_secret("", key, value)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -131,13 +130,13 @@ def _environment(manifest: Manifest) -> Iterator[tuple[str, str]]:
         yield str(name), str(version)
 
 
-def _tree_state(dirty: Any) -> str:
+def _tree_state(dirty: object) -> str:
     if dirty is None:
         return ", state of the files unknown"
     return ", with uncommitted changes" if dirty else ", clean"
 
 
-def _gpus(listed: Any) -> str:
+def _gpus(listed: object) -> str:
     """``2 x NVIDIA H100 80GB HBM3``, or ``none``."""
     gpus = [gpu for gpu in listed if isinstance(gpu, dict)] if isinstance(listed, list) else []
     names = Counter(str(gpu.get("name")) for gpu in gpus)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,7 +207,8 @@ def test_an_ablation_without_effect_is_reported(tmp_path: Path) -> None:
     assert [(case.run, case.finding.id) for case in result.no_effect] == [
         ("lost", "ablation_no_effect.same_numbers")
     ]
-    assert result.to_json()["no_effect"][0]["run"] == "lost"
+    written: Any = result.to_json()
+    assert written["no_effect"][0]["run"] == "lost"
     assert compared(base, sound).no_effect == ()
 
 

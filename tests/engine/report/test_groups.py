@@ -167,7 +167,7 @@ def test_only_differences_between_groups_are_listed(tmp_path: Path) -> None:
 
 
 def test_json_has_groups_and_intervals(tmp_path: Path) -> None:
-    comparison = compare(tmp_path).to_json()
+    comparison: Any = compare(tmp_path).to_json()
     assert comparison["groups"][0] == {
         "name": "base-s*",
         "runs": ["base-s1", "base-s2", "base-s3"],
