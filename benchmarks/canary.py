@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from engine.base import jsonl
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.doctor.metrics.rules.weight_sync import DIFFERENCE
 from engine.run.history.columns import Columns
 from engine.run.history.train_log import Step
@@ -166,7 +166,7 @@ def named_at(values: Sequence[float], dtype: str) -> int | None:
     columns = Columns()
     for number, value in enumerate(values, 1):
         columns.add(Step(number, 1, float(number), {DIFFERENCE: value}))
-        findings = metric_findings(columns, MetricContext(config))
+        findings = metric_findings(columns, RuleContext(config))
         if any(finding.id.endswith("weights_not_synced") for finding in findings):
             return number
     return None

@@ -20,7 +20,7 @@ from engine.run.finding import Evidence, Finding, Fix
 from engine.run.finding_kind import Case
 from engine.run.finding_kind_file import FindingKinds
 from engine.run.kinds import GRPO
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 
 ID = "values"
 _HIGHEST_RATE = 1e-2
@@ -59,7 +59,7 @@ _NO_GROUP = "reward_zero_or_flat.no_group"
 def check(subject: Subject) -> Check:
     """Apply the doctor's rules on values, each with its first fix as the fix."""
     config = subject.config
-    context = MetricContext(config.values, config.kind, in_file=in_file(config))
+    context = RuleContext(config.values, config.kind, in_file=in_file(config))
     warnings = []
     # Of one rollout per prompt, the check batch says what to do.
     found = [each for each in value_findings(context) if each.id != _NO_GROUP]
@@ -83,7 +83,7 @@ def _repeated(config: Config) -> Iterator[Check]:
         yield warn(ID, message, f"{key}.n=1")
 
 
-def value_findings(context: MetricContext) -> list[Finding]:
+def value_findings(context: RuleContext) -> list[Finding]:
     """Find values that prevent learning. None are found if the config is unknown."""
     findings = []
     case = Case(context, 1)
@@ -95,7 +95,7 @@ def value_findings(context: MetricContext) -> list[Finding]:
     return findings + (list(_grpo_findings(context, case)) if context.kind == GRPO else [])
 
 
-def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
+def _grpo_findings(context: RuleContext, case: Case) -> Iterator[Finding]:
     key, length = fixes.RESPONSE, context.get(fixes.RESPONSE)
     has_own_reward = context.get("reward.custom_reward_function.path")
     if not has_own_reward and isinstance(length, int) and length < _SHORTEST:
@@ -113,7 +113,7 @@ def _grpo_findings(context: MetricContext, case: Case) -> Iterator[Finding]:
         yield KINDS[_NO_GROUP].finding(case, _evidence(key, 1), key=key)
 
 
-def _coldest(context: MetricContext) -> tuple[str, Any]:
+def _coldest(context: RuleContext) -> tuple[str, Any]:
     """The key of the lowest temperature at which the run samples, and its value."""
     schedule = find_schedule(context.get, TEMPERATURE)
     if schedule is None:

@@ -18,7 +18,7 @@ from engine.checks.estimate.judge import SLOW_S, allowed, in_flight, pace
 from engine.config.load import Config
 from engine.config.scoring import asks_judge, scorer
 from engine.doctor.finding_kinds import KINDS
-from engine.doctor.metrics import MetricContext
+from engine.doctor.metrics import RuleContext
 from engine.doctor.metrics.logged_run import percent
 from engine.doctor.rewards.failure_kinds import FAILURES, fixes_of, refine_kind
 from engine.reward.judge.credentials import find_credentials
@@ -81,7 +81,7 @@ def run_test(
     if not asks_judge(config):
         raise UsageError(f"{config.path} does not use a judge: {scorer(config)}")
     settings = JudgeSettings(**config.section("judge"))
-    context = MetricContext(config.values, config.kind)
+    context = RuleContext(config.values, config.kind)
     try:
         endpoint = _endpoint(settings, env)
     except UsageError as error:
@@ -115,7 +115,7 @@ def _endpoint(settings: JudgeSettings, env: Mapping[str, str]) -> str | None:
     return urlsplit(mask_url(address)).netloc.rpartition("@")[2] or "no http(s) address"
 
 
-def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
+def _findings(trial: Trial, context: RuleContext) -> list[Finding]:
     """Return a finding per class of error, the most frequent first, or else a wrong judgment."""
     calls = 1 + len(trial.more)
     by_kind: dict[str, list[ScoringError]] = {}
@@ -132,7 +132,7 @@ def _findings(trial: Trial, context: MetricContext) -> list[Finding]:
     return findings or _misjudged(trial)
 
 
-def _finding(kind: str, message: str, share: float, context: MetricContext) -> Finding:
+def _finding(kind: str, message: str, share: float, context: RuleContext) -> Finding:
     finding_kind = replace(FAILURES[kind], source="one call with the run's own settings")
     # The advice to run this test does not help here.
     fixes = [
@@ -174,7 +174,7 @@ def _misjudged(trial: Trial) -> list[Finding]:
     return [finding]
 
 
-def _advice(context: MetricContext, trial: Trial) -> Advice | None:
+def _advice(context: RuleContext, trial: Trial) -> Advice | None:
     calls, latency = context.rollouts_per_step, trial.p50
     limit = integer(context.get("judge.max_concurrent"))
     if calls is None or latency is None or limit is None:

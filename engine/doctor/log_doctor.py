@@ -194,9 +194,9 @@ class LogDoctor:
             return []
         if not is_ours(path):
             columns = with_meanings(columns)
-        from engine.doctor.metrics import MetricContext, metric_findings
+        from engine.doctor.metrics import RuleContext, metric_findings
 
-        context = MetricContext(
+        context = RuleContext(
             total_steps=about.total_steps,
             path=str(path),
             is_whole=is_whole,

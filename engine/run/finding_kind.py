@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from engine.run.finding import Evidence, Finding, Fix, Severity
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 
 HOLE = "…"
 """The placeholder for a value, in a title or cause that is printed without a run."""
@@ -28,7 +28,7 @@ Examined = TypeVar("Examined")
 class Case:
     """The run that has the finding, and the step at which it began, if known."""
 
-    context: MetricContext = field(default_factory=MetricContext)
+    context: RuleContext = field(default_factory=RuleContext)
     onset: int | None = None
 
 

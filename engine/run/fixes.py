@@ -10,7 +10,7 @@ from engine.base.judge_providers import OFFLINE, asks_server
 from engine.run.finding import Change, Fix
 from engine.run.finding_kind import Case
 from engine.run.kinds import GRPO
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 from engine.run.trainer_settings import key_of
 
 ACTOR = "actor_rollout_ref.actor"
@@ -24,7 +24,7 @@ def key_in(case: Case, name: str) -> str:
     return key_of(name, (case.context.kind or GRPO).name)
 
 
-def setting(context: MetricContext, key: str | None, after: object, title: str, effect: str) -> Fix:
+def setting(context: RuleContext, key: str | None, after: object, title: str, effect: str) -> Fix:
     """Set ``key``; only advice if the run's config is unknown."""
     before = context.get(key)
     if key is None or key not in context.config or before == after:
@@ -32,7 +32,7 @@ def setting(context: MetricContext, key: str | None, after: object, title: str, 
     return Fix(title, (Change("config", key, after, before),), effect)
 
 
-def scaled(context: MetricContext, key: str | None, factor: float, title: str, effect: str) -> Fix:
+def scaled(context: RuleContext, key: str | None, factor: float, title: str, effect: str) -> Fix:
     """Multiply ``key``; an integer stays an integer, other numbers get three significant digits."""
     before = context.get(key)
     if not isinstance(before, int | float) or isinstance(before, bool) or before <= 0:
@@ -43,7 +43,7 @@ def scaled(context: MetricContext, key: str | None, factor: float, title: str, e
 
 
 def usual_value(
-    context: MetricContext,
+    context: RuleContext,
     key: str | None,
     usual: float,
     is_sound: Callable[[float], bool],
@@ -66,7 +66,7 @@ def sample_at_1(case: Case, effect: str) -> Fix:
     return _without_schedule(case.context, fix, TEMPERATURE_SCHEDULE_STEPS)
 
 
-def _without_schedule(context: MetricContext, fix: Fix, key: str) -> Fix:
+def _without_schedule(context: RuleContext, fix: Fix, key: str) -> Fix:
     """The fix of a value that a schedule sets in its place, if ``key`` of the schedule is set."""
     if (steps := context.get(key)) is None:
         return fix
@@ -148,7 +148,7 @@ _TUNED = re.compile(r"instruct|chat|sft|[-_]it\b|global_step_|checkpoint-", re.I
 """Names of models that were fine-tuned already."""
 
 
-def _is_tuned(context: MetricContext) -> bool:
+def _is_tuned(context: RuleContext) -> bool:
     model = str(context.get(GRPO.model_key) or context.model)
     return _TUNED.search(model) is not None
 

@@ -2,14 +2,13 @@
 
 from engine.doctor.metrics.ablation import ablation_findings
 from engine.doctor.metrics.apply_rules import metric_findings
-from engine.doctor.metrics.read_context import read_context, reward_range
-from engine.run.run_context import MetricContext, Start
+from engine.doctor.metrics.read_context import read_context
+from engine.run.rule_context import RuleContext, Start
 
 __all__ = [
-    "MetricContext",
+    "RuleContext",
     "Start",
     "ablation_findings",
     "metric_findings",
     "read_context",
-    "reward_range",
 ]

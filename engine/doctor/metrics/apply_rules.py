@@ -24,7 +24,7 @@ from engine.doctor.metrics.rules.nan import has_no_loss
 from engine.run.finding import Finding, Severity
 from engine.run.finding_kind import Rule
 from engine.run.history.columns import Columns
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 
 _EPOCHS = ("epoch", "train/epoch", "training/epoch")
 _ENDS = ("train_runtime", "train/train_runtime")
@@ -37,7 +37,7 @@ _COUNT = re.compile(r"(?<=\d )step(?=s?\b)")
 _CHECKPOINT = re.compile(r"\b(before|of) step \d+(?:, that of step \d+)?$")
 
 
-def metric_findings(columns: Columns, context: MetricContext | None = None) -> list[Finding]:
+def metric_findings(columns: Columns, context: RuleContext | None = None) -> list[Finding]:
     """Return the findings of a run's metrics, the worst and earliest first.
 
     ``columns`` are named canonically (``engine.run.history.metrics``), and any of them may be
@@ -45,7 +45,7 @@ def metric_findings(columns: Columns, context: MetricContext | None = None) -> l
     healthy run has no finding above ``info``.
     """
     context = replace(
-        context or MetricContext(), logs_kl=bool(np.nan_to_num(columns.get(_KL).values).any())
+        context or RuleContext(), logs_kl=bool(np.nan_to_num(columns.get(_KL).values).any())
     )
     run = LoggedRun(columns, context, last_beginning(columns))
     findings = [finding for rule in own_rules() for finding in rule.check(run)]
@@ -79,7 +79,7 @@ def _grade(run: LoggedRun, finding: Finding) -> Finding:
     return finding
 
 
-def _of_earlier(earlier: Columns | None, context: MetricContext) -> Iterator[Finding]:
+def _of_earlier(earlier: Columns | None, context: RuleContext) -> Iterator[Finding]:
     """Yield what was wrong with the training before the last one, as information."""
     if earlier is None:
         return

@@ -15,7 +15,7 @@ from engine.run.finding import Evidence
 from engine.run.finding_kind import Case
 from engine.run.history import metrics
 from engine.run.history.columns import Columns
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 
 LENGTH = "response_length/mean"
 FEW = 6
@@ -63,7 +63,7 @@ class LoggedRun:
     """One run, or the last training of a log that holds several."""
 
     columns: Columns
-    context: MetricContext
+    context: RuleContext
     begin: float = float("-inf")
     """The first step of the last training in the log."""
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from engine.doctor import rule_plugins
-from engine.doctor.metrics.read_context import reward_range
 from engine.doctor.metrics.root_cause import fold_consequences
 from engine.doctor.rewards import failures, flat
 from engine.doctor.rewards.step_counts import RewardFile, RewardSteps
 from engine.run.finding import Finding
 from engine.run.history.columns import Columns
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 
 SEEN_IN_CURVES = (
     "reward_zero_or_flat",
@@ -33,14 +32,11 @@ class RewardDiagnosis:
         self._file = RewardFile(path)
 
     def findings(
-        self, context: MetricContext | None = None, columns: Columns | None = None
+        self, context: RuleContext | None = None, columns: Columns | None = None
     ) -> list[Finding]:
         """Return the current findings. ``columns`` show whether responses were truncated."""
-        context = context or MetricContext()
-        if context.reward_range is None:
-            context = replace(context, reward_range=reward_range(context.config))
         self._file.poll()
-        records = RewardSteps(self._file.steps(), context, str(self._file.path))
+        records = RewardSteps(self._file.steps(), context or RuleContext(), str(self._file.path))
         if not records.steps:
             return []
         failed = list(failures.check(records))
@@ -52,7 +48,7 @@ class RewardDiagnosis:
 
 
 def reward_findings(
-    path: Path, context: MetricContext | None = None, columns: Columns | None = None
+    path: Path, context: RuleContext | None = None, columns: Columns | None = None
 ) -> list[Finding]:
     """Return the findings of a ``reward.jsonl``; none if the file is missing or healthy."""
     return RewardDiagnosis(path).findings(context, columns)

@@ -15,7 +15,7 @@ from engine.base.follow import RESTARTS, FileFollower
 from engine.base.typed import decode_record
 from engine.doctor.rewards.rollout_record import Rollout, read_rollout
 from engine.run.history.reward_records import RewardRecord
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 
 _WITH_ERROR = 3
 _EXAMPLES = 24
@@ -135,7 +135,7 @@ class RewardSteps:
     """
 
     steps: Sequence[StepCounts]
-    context: MetricContext
+    context: RuleContext
     path: str
 
 

@@ -11,16 +11,16 @@ import pytest
 from engine.checks.values import value_findings
 from engine.config.compose import TEMPERATURE_SCHEDULE
 from engine.config.load import load_config
-from engine.doctor.metrics import MetricContext
+from engine.doctor.metrics import RuleContext
 from engine.run.kinds import GRPO
 from tests.engine.doctor.metrics.curves import alerts
 from tests.paths import CONFIGS
 
 
-def context(config: str, **changed: Any) -> MetricContext:
+def context(config: str, **changed: Any) -> RuleContext:
     loaded = load_config(str(CONFIGS / f"{config}.yaml"))
     values: Mapping[str, Any] = {**loaded.values, **changed}
-    return MetricContext(values, loaded.kind)
+    return RuleContext(values, loaded.kind)
 
 
 @pytest.mark.parametrize(
@@ -90,4 +90,4 @@ def test_another_reward_may_want_one_token() -> None:
 
 
 def test_an_unknown_config_has_nothing_to_find() -> None:
-    assert value_findings(MetricContext(kind=GRPO)) == []
+    assert value_findings(RuleContext(kind=GRPO)) == []

@@ -7,7 +7,7 @@ import pytest
 from engine.checks.check import Check, Subject
 from engine.checks.preflight import require_launchable
 from engine.checks.values import check, value_findings
-from engine.doctor.metrics import MetricContext
+from engine.doctor.metrics import RuleContext
 from tests.engine.checks.project import Project
 
 RATE = "actor_rollout_ref.actor.optim.lr"
@@ -36,7 +36,7 @@ def test_a_rate_that_breaks_the_model_is_a_warning_with_the_value_of_the_file(
 
 def test_the_words_are_those_of_the_doctor(project: Project) -> None:
     config = project.config("grpo", f"{RATE}=3")
-    (findings,) = value_findings(MetricContext(config.values, config.kind))
+    (findings,) = value_findings(RuleContext(config.values, config.kind))
     message = answer(project, "grpo", f"{RATE}=3").message
     assert findings.title in message and findings.cause.removesuffix(".") in message
 

@@ -21,7 +21,7 @@ from engine.doctor.catalogue import (
 )
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.live import RunFollower
-from engine.doctor.metrics import MetricContext, metric_findings, rules
+from engine.doctor.metrics import RuleContext, metric_findings, rules
 from engine.doctor.metrics.apply_rules import own_rules
 from engine.doctor.rewards import flat
 from engine.doctor.rewards.failure_kinds import FAILURES
@@ -171,7 +171,7 @@ def test_what_is_found_in_numbers_reads_as_the_table_says(id: str) -> None:
     curves = healthy(4, STEPS)
     for fault in FAULTS[id]:
         fault(curves, 60)
-    for finding in everything(metric_findings(columns(curves), MetricContext())):
+    for finding in everything(metric_findings(columns(curves), RuleContext())):
         assert any(_is_row_of(row.id, row.title, finding) for row in ROWS), finding.title
 
 

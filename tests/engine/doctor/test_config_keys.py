@@ -18,7 +18,7 @@ from engine.config.load import Config, load_config
 from engine.config.unread import is_never_read
 from engine.doctor import trainer_dialects
 from engine.doctor.catalogue import declared_finding_kinds
-from engine.doctor.metrics import MetricContext
+from engine.doctor.metrics import RuleContext
 from engine.doctor.text.rules import load_rules
 from engine.run.finding import Fix
 from engine.run.finding_kind import Case, FindingKind
@@ -113,7 +113,7 @@ def test_every_fix_of_a_finding_changes_a_key_that_exists(
 ) -> None:
     """Also where a key is put together, which the test below does not see."""
     config = AskedConfig()
-    list(finding_kind.fixes(Case(MetricContext(config))))
+    list(finding_kind.fixes(Case(RuleContext(config))))
     assert never_read(config.asked) == []
     assert {key for key in config.asked if not key.startswith(OPEN)} <= known
 
@@ -166,7 +166,7 @@ def test_no_fix_of_a_text_rule_is_about_a_key_that_verl_never_reads() -> None:
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=str)
 def test_no_fix_of_a_run_is_about_a_key_that_its_trainer_never_reads(kind: Kind) -> None:
-    case = Case(MetricContext(example(kind).values, kind), 5)
+    case = Case(RuleContext(example(kind).values, kind), 5)
     keys = {key for found in declared_finding_kinds() for key in keys_changed_by(found.fixes(case))}
     assert len(keys) > 15
     assert never_read(keys) == []

@@ -10,7 +10,7 @@ from engine.doctor.diagnose import diagnose_file
 from engine.run import fixes
 from engine.run.finding import Finding
 from engine.run.finding_kind import Case
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 
 FRAME = '  File "/opt/lib/python3.11/site-packages/{}", line 9, in {}\n    x = y\n'
 TRACEBACK = "Traceback (most recent call last):\n"
@@ -116,7 +116,7 @@ def test_deepspeed_chat_has_a_key_of_its_own_for_clipping(tmp_path: Path) -> Non
     ("model", "has_sft"), [("Qwen/Qwen3-4B-Base", True), ("a/b-Instruct", False)]
 )
 def test_an_instruct_model_needs_no_sft_checkpoint(model: str, has_sft: bool) -> None:
-    case = Case(MetricContext({"actor_rollout_ref.model.path": model}))
+    case = Case(RuleContext({"actor_rollout_ref.model.path": model}))
     assert ("SFT checkpoint" in fixes.easier_prompts(case).title) is has_sft
 
 

@@ -24,8 +24,8 @@ from engine.run.checkpoints.find import check_checkpoint
 from engine.run.finding_kind import Case
 from engine.run.history.rollouts import require_step
 from engine.run.kinds import GRPO, KINDS, SFT, Kind, find_kind, read_kind
+from engine.run.rule_context import RuleContext
 from engine.run.run import Run
-from engine.run.run_context import MetricContext
 from grubrics_tui.model.run_source import kind_of, layout_of
 from grubrics_tui.settings.layout import UNKNOWN, default_panels, first_layout
 
@@ -104,7 +104,7 @@ def test_code_for_other_kinds_refuses_a_third_kind(evaluation: Kind) -> None:
 
 
 def test_advice_for_a_third_kind_names_no_key_of_another(evaluation: Kind) -> None:
-    context = MetricContext(config_of(evaluation).values, evaluation)
+    context = RuleContext(config_of(evaluation).values, evaluation)
     assert value_findings(context) == []
     assert fixes.lower_rate(Case(context)).changes == ()
     assert fixes.clip_gradients(Case(context)).changes == ()

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from tests.engine.doctor.metrics.curves import columns
 from tests.engine.train.test_hf_server import STEP, make_server, rollouts_of
 
@@ -68,7 +68,7 @@ def test_an_ignored_weight_sync_is_detected_within_two_steps(
     server.batcher = None
     differences.append(difference(trainer, server, 2))
     curves = columns({"training/rollout_probs_diff_mean": differences})
-    ids = [finding.id for finding in metric_findings(curves, MetricContext(CONFIG))]
+    ids = [finding.id for finding in metric_findings(curves, RuleContext(CONFIG))]
     assert ids == ([] if delivered else ["training_setup_error.weights_not_synced"]), differences
 
 

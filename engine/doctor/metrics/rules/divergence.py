@@ -28,7 +28,7 @@ from engine.run.finding import Evidence, Finding, Fix, Severity
 from engine.run.finding_kind import FindingKind, Rule
 from engine.run.finding_kind_file import FindingKinds
 from engine.run.history import metrics
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 
 KLS = {"actor/kl_loss": 1.0, "actor/ppo_kl": 0.5, "objective/kl": 100.0}
 """A high KL, in nats per token. ``ppo_kl`` is the distance of one update; ``objective/kl`` is TRL's
@@ -241,7 +241,7 @@ def _rising_loss(run: LoggedRun) -> Iterator[Finding]:
     )
 
 
-def _make_positive(context: MetricContext, negative: dict[str, float]) -> Iterator[Fix]:
+def _make_positive(context: RuleContext, negative: dict[str, float]) -> Iterator[Fix]:
     clip_key = context.kind.gradient_clip_key if context.kind else None
     for key, value in negative.items():
         usual, title = 1.0 if key == clip_key else abs(value), f"Set {key} to {{}}"

@@ -20,7 +20,7 @@ from engine.run.finding import Finding, Fix, Severity
 from engine.run.finding_kind import Rule
 from engine.run.finding_kind_file import FindingKinds
 from engine.run.history import metrics
-from engine.run.run_context import MetricContext
+from engine.run.rule_context import RuleContext
 from engine.run.trainer_settings import key_of
 
 _STEPS = 5
@@ -199,13 +199,13 @@ def _never_warm(run: LoggedRun) -> Iterator[Finding]:
     )
 
 
-def _warmup_keys(context: MetricContext) -> tuple[str, str | None]:
+def _warmup_keys(context: RuleContext) -> tuple[str, str | None]:
     """Return the keys of the warm-up in steps and as a share of the run."""
     kind = context.kind
     return key_of("warmup_steps"), kind.warmup_ratio_key if kind else None
 
 
-def _warmup_steps(context: MetricContext, total: int) -> float | None:
+def _warmup_steps(context: RuleContext, total: int) -> float | None:
     """Return the number of configured warm-up steps."""
     steps, ratio = (context.get(key) for key in _warmup_keys(context))
     if isinstance(steps, int) and steps > 0:
@@ -214,7 +214,7 @@ def _warmup_steps(context: MetricContext, total: int) -> float | None:
     return share * total if isinstance(share, int | float) else None
 
 
-def _shorter_warmup(context: MetricContext, total: int) -> Fix:
+def _shorter_warmup(context: RuleContext, total: int) -> Fix:
     in_steps, as_ratio = _warmup_keys(context)
     steps = context.get(in_steps)
     is_in_steps = isinstance(steps, int) and steps > 0

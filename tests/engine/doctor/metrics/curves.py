@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.run.finding import Finding, Severity
 from engine.run.history.columns import Batch, Columns
 
@@ -95,6 +95,16 @@ def find(findings: Sequence[Finding], id: str) -> Finding:
     return result[0]
 
 
+WEIGHTS = {
+    "reward_config.lambda_len": 0.1,
+    "reward_config.lambda_info": 0.3,
+    "reward_config.lambda_defense": 0.3,
+    "reward_config.char_threshold": 3000,
+    "data.max_response_length": 64,
+}
+"""Rewards from -1.3 to 1.3."""
+
+
 def alerts_of(curves: Mapping[str, Floats | Sequence[float]], **known: Any) -> list[str]:
     """The alerts of curves, and of what is known besides."""
-    return alerts(metric_findings(columns(curves), MetricContext(**known)))
+    return alerts(metric_findings(columns(curves), RuleContext(**known)))

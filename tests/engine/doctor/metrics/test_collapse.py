@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.run.finding import Severity
 from tests.engine.doctor.metrics.curves import alerts_of, columns, find
 
@@ -72,7 +72,7 @@ def test_lengths_at_the_cap_in_every_step() -> None:
 def test_thinking_is_not_to_be_turned_off_where_it_is(thinks: bool) -> None:
     config = {"data.apply_chat_template_kwargs.enable_thinking": thinks}
     [finding] = metric_findings(
-        columns({"tokens_out": np.full(30, 64.0)}), MetricContext(config=config)
+        columns({"tokens_out": np.full(30, 64.0)}), RuleContext(config=config)
     )
     assert any("thinking" in fix.title for fix in finding.fixes) == thinks
 
@@ -156,7 +156,7 @@ def test_a_share_at_the_longest_counts_only_where_that_is_the_limit(
         "response_length/max": np.full(30, longest),
         "response_length/clip_ratio": np.full(30, 0.58),
     }
-    findings = metric_findings(columns(curves), MetricContext({"data.max_response_length": limit}))
+    findings = metric_findings(columns(curves), RuleContext({"data.max_response_length": limit}))
     ids = [finding.id for finding in findings if finding.category == "collapse_entropy_or_length"]
     assert bool(ids) == believed
 

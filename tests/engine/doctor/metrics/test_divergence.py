@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.run.kinds import SFT
 from tests.engine.doctor.metrics.curves import Floats, alerts_of, columns, find
 
@@ -69,7 +69,7 @@ def test_a_loss_that_climbs_step_by_step_makes_the_model_worse() -> None:
 
 
 def test_a_negative_clip_is_named_as_what_turns_updates_around() -> None:
-    context = MetricContext({"training.max_grad_norm": -1.0}, kind=SFT)
+    context = RuleContext({"training.max_grad_norm": -1.0}, kind=SFT)
     loss = np.linspace(6.18, 8.31, 16) * jitter(5, 16, 0.01)
     one = find(
         metric_findings(columns({"train/loss": loss}), context), "kl_or_grad_blowup.loss_rises"
@@ -108,5 +108,5 @@ def test_a_learning_rate_that_no_model_stands_comes_first() -> None:
 
 def test_a_short_log_without_any_finite_loss_is_no_guess() -> None:
     nan = np.full(4, np.nan)
-    (root, *_) = metric_findings(columns({"train/loss": nan}), MetricContext(is_whole=True))
+    (root, *_) = metric_findings(columns({"train/loss": nan}), RuleContext(is_whole=True))
     assert (root.id, root.severity) == ("loss_nan", "critical")

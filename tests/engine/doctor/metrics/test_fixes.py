@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from engine.config.load import load_config
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.run import fixes
 from engine.run.finding import Change
 from engine.run.finding_kind import Case
@@ -17,7 +17,7 @@ from tests.engine.doctor.metrics.test_onset import FAULTS, STEPS
 from tests.paths import CONFIGS
 
 
-def changes(context: MetricContext, id: str) -> list[Change]:
+def changes(context: RuleContext, id: str) -> list[Change]:
     curves = healthy(4, STEPS)
     for fault in FAULTS[id]:
         fault(curves, 60)
@@ -29,7 +29,7 @@ def changes(context: MetricContext, id: str) -> list[Change]:
 @pytest.mark.parametrize("id", FAULTS)
 def test_every_change_is_one_of_the_config(config: str, id: str) -> None:
     values = load_config(str(CONFIGS / f"{config}.yaml")).values
-    for change in changes(MetricContext(values, GRPO), id):
+    for change in changes(RuleContext(values, GRPO), id):
         assert change.kind == "config"
         assert change.key in values
         assert change.before == values[change.key]
@@ -38,43 +38,43 @@ def test_every_change_is_one_of_the_config(config: str, id: str) -> None:
 
 @pytest.mark.parametrize("id", FAULTS)
 def test_an_external_run_gets_advice_only(id: str) -> None:
-    assert changes(MetricContext(), id) == []
+    assert changes(RuleContext(), id) == []
 
 
 def test_the_learning_rate_of_either_kind_of_config() -> None:
-    sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
+    sft = RuleContext({"training.learning_rate": 2e-5}, SFT)
     (change,) = fixes.lower_rate(Case(sft)).changes
     assert (change.key, change.after) == ("training.learning_rate", pytest.approx(2e-6))
 
 
 def test_a_fix_of_the_length_switches_a_schedule_off() -> None:
     steps = "grubrics.response_length_schedule.steps"
-    scheduled = MetricContext({fixes.RESPONSE: 64, steps: 150}, GRPO)
+    scheduled = RuleContext({fixes.RESPONSE: 64, steps: 150}, GRPO)
     changed = fixes.longer_responses(Case(scheduled)).changes
     assert {change.key: change.after for change in changed} == {fixes.RESPONSE: 128, steps: None}
 
 
 def test_a_fix_of_the_temperature_switches_a_schedule_off() -> None:
     steps = "grubrics.temperature_schedule.steps"
-    scheduled = MetricContext({fixes.TEMPERATURE: 0.7, steps: 150}, GRPO)
+    scheduled = RuleContext({fixes.TEMPERATURE: 0.7, steps: 150}, GRPO)
     changed = fixes.sample_at_1(Case(scheduled), "texts differ").changes
     assert {change.key: change.after for change in changed} == {fixes.TEMPERATURE: 1.0, steps: None}
 
 
 def test_a_rate_that_an_override_raised_goes_back_to_the_files() -> None:
-    sft = MetricContext({"training.learning_rate": 1e-3}, SFT)
+    sft = RuleContext({"training.learning_rate": 1e-3}, SFT)
     raised = replace(sft, in_file={"training.learning_rate": 2e-5})
     assert [fixes.lower_rate(Case(one)).changes[0].after for one in (sft, raised)] == [1e-4, 2e-5]
 
 
 def test_other_numbers_have_three_figures_as_a_person_writes_them() -> None:
-    sft = MetricContext({"training.learning_rate": 2e-5}, SFT)
+    sft = RuleContext({"training.learning_rate": 2e-5}, SFT)
     (change,) = fixes.lower_rate(Case(sft)).changes
     assert str(change.after) == "2e-06"  # 2e-05 x 0.1 is 2.0000000000000003e-06
 
 
 def test_whole_numbers_stay_whole_and_positive() -> None:
-    context = MetricContext({"a": 1, "b": True, "c": 0})
+    context = RuleContext({"a": 1, "b": True, "c": 0})
     assert fixes.scaled(context, "a", 0.2, "t", "e").changes == ()
     assert fixes.scaled(context, "b", 2, "t", "e").changes == ()
     assert fixes.scaled(context, "c", 2, "t", "e").changes == ()
@@ -82,9 +82,9 @@ def test_whole_numbers_stay_whole_and_positive() -> None:
 
 def test_advice_that_is_in_force_already_is_left_out() -> None:
     """The weight of a KL loss that a log shows can be raised; an entropy bonus of 0 is off."""
-    assert "Raise" in fixes.add_kl_loss(Case(MetricContext(logs_kl=True))).title
+    assert "Raise" in fixes.add_kl_loss(Case(RuleContext(logs_kl=True))).title
     entropy = [0.5] * 20 + [4.0] * 20
-    off = MetricContext({f"{fixes.ACTOR}.entropy_coeff": 0}, GRPO, checkpoints=(30,))
+    off = RuleContext({f"{fixes.ACTOR}.entropy_coeff": 0}, GRPO, checkpoints=(30,))
     one, *_ = metric_findings(columns({"actor/entropy": entropy}), off)
     titles = " ".join(fix.title for fix in one.fixes)
     assert "bonus" not in titles and "checkpoint" not in titles

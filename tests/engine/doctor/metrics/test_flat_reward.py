@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.doctor.metrics import MetricContext, metric_findings
-from tests.engine.doctor.metrics.curves import alerts_of, columns, find
+from engine.doctor.metrics import RuleContext, metric_findings
+from tests.engine.doctor.metrics.curves import WEIGHTS, alerts_of, columns, find
 
 
 def flat(level: float) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def flat(level: float) -> dict[str, Any]:
     [(1.3, "reward_zero_or_flat.all_right"), (-1.3, "reward_zero_or_flat.all_wrong")],
 )
 def test_equal_rewards_at_either_end_of_the_range_are_told_apart(level: float, id: str) -> None:
-    context = MetricContext(reward_range=(-1.3, 1.3))
+    context = RuleContext(WEIGHTS)
     assert [finding.id for finding in metric_findings(columns(flat(level)), context)] == [id]
 
 
@@ -29,8 +29,8 @@ def test_a_learned_task_is_an_alert_only_when_it_wastes_much_of_the_run() -> Non
         share = np.concatenate([np.full(30, 0.1), np.ones(wasted)])
         return {"reward/mean": np.where(share == 1, 1.3, 0.5), "reward/zero_std_share": share}
 
-    assert alerts_of(curves(10), reward_range=(-1.3, 1.3)) == []
-    assert alerts_of(curves(30), reward_range=(-1.3, 1.3)) == ["reward_zero_or_flat.all_right"]
+    assert alerts_of(curves(10), config=WEIGHTS) == []
+    assert alerts_of(curves(30), config=WEIGHTS) == ["reward_zero_or_flat.all_right"]
 
 
 def advantages(*highest: float, **others: Any) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def test_advantages_that_round_to_zero_or_are_told_from_a_critic_are_no_alert() 
 def test_equal_rewards_are_priced_in_rollouts_and_time() -> None:
     curves = {**flat(0.4), "timing_s/step": np.full(6, 120.0)}
     config = {"data.train_batch_size": 24, "actor_rollout_ref.rollout.n": 6}
-    (one,) = metric_findings(columns(curves), MetricContext(config))
+    (one,) = metric_findings(columns(curves), RuleContext(config))
     assert "864 rollouts" in one.cause and "12 minutes" in one.cause
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from tests.engine.doctor.metrics.curves import Floats, columns, find
 
 LATE = "(median of the last 3 steps)"
@@ -66,7 +66,7 @@ def test_the_evidence_of_a_change_says_over_how_many_steps_its_medians_are() -> 
 
 def test_a_log_that_numbers_no_steps_has_medians_of_records() -> None:
     curves = {"actor/kl_loss": ending(0.01, 3.0, 5.0, 9.0)}
-    findings = metric_findings(columns(curves), MetricContext(is_counted=True))
+    findings = metric_findings(columns(curves), RuleContext(is_counted=True))
     one = find(findings, "kl_or_grad_blowup.kl")
     assert "(median of the last 3 records)" in one.cause
     assert one.evidence[0].text.endswith("(medians: 20 records before, the last 3)")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engine.doctor.metrics import MetricContext, Start, metric_findings
+from engine.doctor.metrics import RuleContext, Start, metric_findings
 from engine.doctor.metrics.logged_run import figure
 from engine.run.finding import Severity
 from engine.run.kinds import GRPO
@@ -153,7 +153,7 @@ def test_a_warm_up_longer_than_the_run() -> None:
         "actor_rollout_ref.actor.optim.lr_warmup_steps": 500,
     }
     rising = 1e-5 * np.arange(1, 61) / 500
-    context = MetricContext(config, GRPO, total_steps=60)
+    context = RuleContext(config, GRPO, total_steps=60)
     (one,) = metric_findings(columns({"actor/lr": rising}), context)
     (change,) = one.fixes[0].changes
     assert (one.id, change.after) == ("loss_flat_no_learning.never_warm", 6)
@@ -218,7 +218,7 @@ def test_one_step_with_a_higher_reward_is_no_level_that_was_lost() -> None:
 
 
 def test_epochs_that_end_the_run_early_come_with_the_epochs_it_needs() -> None:
-    context = MetricContext({"trainer.total_epochs": 30}, total_steps=90, asked_steps=2000)
+    context = RuleContext({"trainer.total_epochs": 30}, total_steps=90, asked_steps=2000)
     (one,) = metric_findings(columns({"reward/mean": [0.1]}), context)
     (change,) = one.fixes[0].changes
     assert (one.id, change.key, change.after) == (
@@ -229,7 +229,7 @@ def test_epochs_that_end_the_run_early_come_with_the_epochs_it_needs() -> None:
 
 
 def test_a_run_that_only_validates_lacks_no_epochs() -> None:
-    context = MetricContext({"trainer.val_only": True}, total_steps=0, asked_steps=2000)
+    context = RuleContext({"trainer.val_only": True}, total_steps=0, asked_steps=2000)
     assert metric_findings(columns({"val/reward": [0.1]}), context) == []
 
 
@@ -245,7 +245,7 @@ def test_going_on_from_an_earlier_checkpoint(asked: bool | None, ids: list[str])
 def test_a_fall_where_an_attempt_begins_points_at_its_checkpoint() -> None:
     reward = np.concatenate([np.full(30, 0.7), np.full(30, 0.1)]) + 0.01 * np.sin(np.arange(60))
     starts = (Start(1, 1), Start(2, 31, 30, asked=True))
-    findings = metric_findings(columns({"reward/mean": reward}), MetricContext(starts=starts))
+    findings = metric_findings(columns({"reward/mean": reward}), RuleContext(starts=starts))
     assert "Attempt 2 begins there" in find(findings, "collapse_entropy_or_length.reward").cause
 
 

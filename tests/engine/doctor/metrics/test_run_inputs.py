@@ -5,17 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.doctor.metrics import MetricContext, metric_findings
-from engine.doctor.metrics.read_context import reward_range
-from tests.engine.doctor.metrics.curves import alerts_of, columns
-
-WEIGHTS = {
-    "reward_config.lambda_len": 0.1,
-    "reward_config.lambda_info": 0.3,
-    "reward_config.lambda_defense": 0.3,
-    "reward_config.char_threshold": 3000,
-    "data.max_response_length": 64,
-}
+from engine.doctor.metrics import RuleContext, metric_findings
+from tests.engine.doctor.metrics.curves import WEIGHTS, alerts_of, columns
 
 
 def test_prompts_of_three_tokens_are_empty() -> None:
@@ -41,7 +32,7 @@ LIMIT = {"data.max_prompt_length": 256, "data.filter_overlong_prompts": False}
 
 
 def test_prompts_cut_to_the_limit() -> None:
-    (one,) = metric_findings(columns(CUT), MetricContext(config=LIMIT))
+    (one,) = metric_findings(columns(CUT), RuleContext(config=LIMIT))
     assert (one.id, one.severity, one.onset_step) == (
         "data_missing_or_schema.cut_prompt",
         "warning",
@@ -52,7 +43,7 @@ def test_prompts_cut_to_the_limit() -> None:
 
 def test_most_prompts_cut_is_an_error() -> None:
     curves = {**CUT, "prompt_length/max": [256.0] * 4, "prompt_length/clip_ratio": [0.75] * 4}
-    (one,) = metric_findings(columns(curves), MetricContext(config=LIMIT))
+    (one,) = metric_findings(columns(curves), RuleContext(config=LIMIT))
     assert one.severity == "error"
 
 
@@ -60,18 +51,15 @@ def test_a_clip_ratio_is_believed_only_where_the_longest_prompt_equals_the_limit
     longer = {**LIMIT, "data.max_prompt_length": 512}
     dropped = {**LIMIT, "data.filter_overlong_prompts": True}
     for config in (longer, dropped):
-        assert metric_findings(columns(CUT), MetricContext(config=config)) == []
+        assert metric_findings(columns(CUT), RuleContext(config=config)) == []
     assert alerts_of(CUT) == []
 
 
 def test_a_reward_beyond_what_the_formula_allows() -> None:
-    limits = reward_range(WEIGHTS)
-    assert limits == (-1.3, 1.3)
+    assert RuleContext(WEIGHTS).reward_range == (-1.3, 1.3)
     top = [1.3, 1.3, 14.0, 1.3]
-    assert alerts_of({"reward/max": top}, reward_range=limits) == [
-        "reward_function_error.out_of_range"
-    ]
-    assert alerts_of({"reward/max": [1.3] * 4, "reward/min": [-1.3] * 4}, reward_range=limits) == []
+    assert alerts_of({"reward/max": top}, config=WEIGHTS) == ["reward_function_error.out_of_range"]
+    assert alerts_of({"reward/max": [1.3] * 4, "reward/min": [-1.3] * 4}, config=WEIGHTS) == []
 
 
 def test_a_single_reward_far_from_all_others_where_no_limit_is_known() -> None:
@@ -90,5 +78,6 @@ def test_a_rare_success_is_no_outlier(usual: float) -> None:
 
 
 def test_another_reward_function_has_no_known_limits() -> None:
-    assert reward_range({**WEIGHTS, "reward.custom_reward_function.path": "mine.py"}) is None
-    assert reward_range({}) is None
+    own = {**WEIGHTS, "reward.custom_reward_function.path": "mine.py"}
+    assert RuleContext(own).reward_range is None
+    assert RuleContext().reward_range is None

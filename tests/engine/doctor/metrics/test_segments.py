@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from engine.doctor.log_doctor import LogDoctor, source_of
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.logs.formats.external_run import read_steps
 from engine.run.finding import Finding
 from engine.run.history.train_log import history
@@ -84,5 +84,5 @@ def test_steps_that_are_only_counted_are_called_records(tmp_path: Path) -> None:
 
 def test_steps_that_a_bar_tells_stay_steps() -> None:
     curves = {"train/loss": BAD, "epoch": np.arange(1, 41) / 40}
-    (one,) = metric_findings(columns(curves), MetricContext(total_steps=40))
+    (one,) = metric_findings(columns(curves), RuleContext(total_steps=40))
     assert "since about step 26" in one.cause

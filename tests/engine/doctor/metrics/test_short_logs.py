@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.doctor.diagnose import diagnose_file
 from engine.doctor.log_doctor import LogDoctor, source_of
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.run.finding import Finding, Severity
 from engine.run.history.columns import Columns
 from engine.run.history.train_log import Step
@@ -230,5 +230,5 @@ def test_no_few_records_are_more_than_a_warning(records: list[dict[str, float | 
     for number, values in enumerate(records, 1):
         columns.add(Step(number, 1, 0.0, values))
 
-    for finding in metric_findings(columns, MetricContext(is_whole=True)):
+    for finding in metric_findings(columns, RuleContext(is_whole=True)):
         assert finding.severity in (Severity.WARNING, Severity.INFO)

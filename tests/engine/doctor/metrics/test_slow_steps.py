@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from engine.doctor.diagnose import diagnose_file
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.run.finding import Finding
 from tests.engine.doctor.metrics.curves import columns
 
@@ -79,7 +79,7 @@ def test_the_phase_that_takes_most_of_a_slow_step_is_named(phase: str, word: str
 def test_a_larger_micro_batch_is_proposed_for_a_slow_update() -> None:
     key = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu"
     curves = {"timing_s/step": np.full(12, 400.0), "timing_s/update_actor": np.full(12, 340.0)}
-    (one,) = slow(metric_findings(columns(curves), MetricContext({key: 2})))
+    (one,) = slow(metric_findings(columns(curves), RuleContext({key: 2})))
     assert [(change.key, change.after) for change in one.fixes[0].changes] == [(key, 4)]
 
 

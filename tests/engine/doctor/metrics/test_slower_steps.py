@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from tests.engine.doctor.metrics.curves import alerts_of, columns, find
 
 
@@ -43,7 +43,7 @@ def test_a_wait_longer_than_the_call_is_the_queues() -> None:
         "judge_api_latency_s": np.full(30, 2.0),
         "semaphore_wait_s": np.full(30, 20.0),
     }
-    context = MetricContext({"judge.max_concurrent": 10})
+    context = RuleContext({"judge.max_concurrent": 10})
     (one,) = metric_findings(columns({**curves, "judge/calls": np.full(30, 96.0)}), context)
     assert one.id == "slow_step.judge_queue"
     # 96 calls of 2 s in the 10 s that the rest of a step takes: 19.2 at once
@@ -61,7 +61,7 @@ def test_no_more_calls_are_proposed_than_the_server_lets_through() -> None:
         "judge/calls": np.full(30, 100.0),
         "judge/rate_limits": np.full(30, 40.0),
     }
-    context = MetricContext({"judge.max_concurrent": 10})
+    context = RuleContext({"judge.max_concurrent": 10})
     (one,) = metric_findings(columns(curves), context)
     assert one.fixes[0].changes == ()
     assert "about 6 of 10 concurrent calls" in one.fixes[0].title
@@ -74,7 +74,7 @@ def test_a_limit_that_is_no_bottleneck_is_not_raised() -> None:
         "judge_api_latency_s": np.full(30, 15.0),
         "judge/calls": np.full(30, 8.0),
     }
-    (one,) = metric_findings(columns(curves), MetricContext({"judge.max_concurrent": 10}))
+    (one,) = metric_findings(columns(curves), RuleContext({"judge.max_concurrent": 10}))
     assert one.id == "slow_step.judge"
     assert [fix.changes for fix in one.fixes] == [(), ()]
 
@@ -131,7 +131,7 @@ def test_a_latency_that_was_0_at_first_can_rise() -> None:
 def test_a_limit_of_time_that_nobody_knows_is_said_in_words() -> None:
     latency = np.concatenate([np.full(20, 1.0), np.full(10, 9.0)])
     (unknown,) = metric_findings(columns({"judge_api_latency_s": latency}))
-    context = MetricContext({"judge.timeout_s": 60})
+    context = RuleContext({"judge.timeout_s": 60})
     (known,) = metric_findings(columns({"judge_api_latency_s": latency}), context)
     assert unknown.cause.endswith("limit of a call is not known.")
     assert known.cause.endswith("limit of a call is 60 s.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from tests.engine.doctor.metrics.curves import columns
 
 READ = [0.02] * 5
@@ -12,7 +12,7 @@ READ = [0.02] * 5
 
 def found(**curves: list[float]) -> list[tuple[str, int | None]]:
     named = {f"tools/{name}": values for name, values in curves.items()}
-    findings = metric_findings(columns(named), MetricContext({}))
+    findings = metric_findings(columns(named), RuleContext({}))
     assert all(finding.severity == "warning" for finding in findings)
     return [(finding.id, finding.onset_step) for finding in findings]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from tests.engine.doctor.metrics.curves import columns
 
 ID = "training_setup_error.weights_not_synced"
@@ -21,7 +21,7 @@ ROUNDED = {**EXACT, "actor_rollout_ref.rollout.dtype": "bfloat16"}
 
 def found(values: list[float], config: dict[str, Any]) -> list[tuple[str, int | None]]:
     curves = columns({"training/rollout_probs_diff_mean": values})
-    findings = metric_findings(curves, MetricContext(config))
+    findings = metric_findings(curves, RuleContext(config))
     assert all(finding.severity == "critical" for finding in findings)
     return [(finding.id, finding.onset_step) for finding in findings]
 

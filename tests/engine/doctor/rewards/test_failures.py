@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.doctor.metrics import MetricContext
+from engine.doctor.metrics import RuleContext
 from engine.doctor.rewards import RewardDiagnosis, reward_findings
 from engine.run.finding import Change
 from tests.engine.doctor.rewards.records import Record, failing, scored, write
@@ -69,7 +69,7 @@ def test_a_function_that_hung_once_is_told_with_its_line(tmp_path: Path) -> None
         return (failing("reward_timeout", line) if hung else scored)(step, group, rollout)
 
     (one,) = reward_findings(
-        write(tmp_path, make, range(1, 30)), MetricContext({"grubrics.reward_timeout_s": 2.0})
+        write(tmp_path, make, range(1, 30)), RuleContext({"grubrics.reward_timeout_s": 2.0})
     )
     assert (one.id, one.severity) == ("reward_function_error.timeout", "warning")
     assert (one.onset_step, "1 call was" in one.cause, line in one.cause) == (2, True, True)
@@ -117,7 +117,7 @@ def test_a_storm_of_429_that_retries_make_good(tmp_path: Path) -> None:
         tries = ["rate_limit"] * 2 if step >= 4 else []
         return scored(step, group, rollout, attempts=1 + len(tries), failed_attempts=tries)
 
-    context = MetricContext({"judge.max_concurrent": 10, "judge.max_attempts": 4})
+    context = RuleContext({"judge.max_concurrent": 10, "judge.max_attempts": 4})
     (one,) = reward_findings(write(tmp_path, make, range(1, 8)), context)
     assert (one.id, one.severity, one.onset_step) == ("judge_rate_limit.retries", "warning", 4)
     # Of ten calls at once two of three attempts were refused, so three got through.
@@ -139,7 +139,7 @@ def test_attempts_that_fail_in_many_ways_are_told_by_the_commonest(tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["auth", "not_found", "connection", "server", "parse"])
 def test_the_loop_can_be_tried_without_the_judge(tmp_path: Path, kind: str) -> None:
-    context = MetricContext({"judge.provider": "openai"})
+    context = RuleContext({"judge.provider": "openai"})
     (one,) = reward_findings(write(tmp_path, failing(kind), range(1, 2)), context)
     changes = [change for fix in one.fixes for change in fix.changes]
     assert Change("config", "judge.provider", "offline", "openai") in changes
@@ -147,7 +147,7 @@ def test_the_loop_can_be_tried_without_the_judge(tmp_path: Path, kind: str) -> N
 
 @pytest.mark.parametrize("message", ["ValueError: x", "the reward function returned nan"])
 def test_a_broken_function_can_be_put_aside(tmp_path: Path, message: str) -> None:
-    context = MetricContext({"reward.custom_reward_function.path": "mine.py"})
+    context = RuleContext({"reward.custom_reward_function.path": "mine.py"})
     (one,) = reward_findings(write(tmp_path, failing("other", message), range(1, 2)), context)
     (change,) = one.fixes[1].changes
     assert change == Change("config", "reward.custom_reward_function.path", None, "mine.py")

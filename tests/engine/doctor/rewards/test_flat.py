@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engine.checks.values import value_findings
-from engine.doctor.metrics import MetricContext, metric_findings
+from engine.doctor.metrics import RuleContext, metric_findings
 from engine.doctor.rewards import merge_numbers, reward_findings
 from engine.run.kinds import GRPO
 from tests.engine.doctor.metrics.curves import columns
@@ -22,7 +22,7 @@ WEIGHTS = {
     "data.max_response_length": 64,
     "actor_rollout_ref.rollout.temperature": 0.1,
 }
-CONTEXT = MetricContext(WEIGHTS, GRPO)
+CONTEXT = RuleContext(WEIGHTS, GRPO)
 
 
 def empty(*place: int) -> Record:
@@ -120,10 +120,10 @@ def test_right_answers_that_earn_nothing_are_counted(tmp_path: Path) -> None:
     path = write(tmp_path, zero, range(1, 4))
     answers = [{"input": "q", "output": f" {n}\n", "gts": "7"} for n in (7, 7, 7, 8)]
     write_dump(tmp_path, 3, answers)
-    (one,) = reward_findings(path, MetricContext())
+    (one,) = reward_findings(path, RuleContext())
     assert (one.id, "3 of 4" in one.cause) == ("reward_function_error.pays_nothing", True)
     write_dump(tmp_path, 3, answers[3:] * 60)
-    (one,) = reward_findings(path, MetricContext())
+    (one,) = reward_findings(path, RuleContext())
     assert one.id == "reward_zero_or_flat.all_wrong"
 
 
@@ -190,7 +190,7 @@ def test_what_the_curves_say_of_the_same_is_folded_below(tmp_path: Path) -> None
 
 
 def test_a_value_of_the_config_is_the_root_of_what_it_does(tmp_path: Path) -> None:
-    short = MetricContext({**WEIGHTS, "data.max_response_length": 4}, GRPO)
+    short = RuleContext({**WEIGHTS, "data.max_response_length": 4}, GRPO)
     path = write(tmp_path, garbage, range(1, 4))
     result = merge_numbers(reward_findings(path, short), [], value_findings(short))
     assert [(one.id, one.severity) for one in result if one.severity != "info"] == [
