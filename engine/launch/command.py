@@ -246,7 +246,7 @@ def command_manifest(
         git=parts.git,
         hardware=parts.hardware,
         attempts=[AttemptRecord(number=1, started=now, argv=tuple(executed))],
-        recipe=title,
+        config_name=title,
     )
 
 

@@ -325,7 +325,7 @@ def manifest(launch_plan: LaunchPlan) -> FullManifest:
         id=launch_plan.run_id,
         mark=new_mark(),
         name=launch_plan.run_id,
-        recipe=config.name,
+        config_name=config.name,
         config_path=str(config.path),
         kind=config.kind.name,
         description=config.get("grubrics.description"),

@@ -135,7 +135,7 @@ def config_of(run: Run) -> Config:
             f"{run.config_file}: the run's config is missing, so the run cannot be launched again"
         )
     config = load_config(str(run.config_file), (), {})
-    return replace(config, name=run.read_manifest().recipe or config.name)
+    return replace(config, name=run.read_manifest().config_name or config.name)
 
 
 def config_of_source(

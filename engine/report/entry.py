@@ -63,7 +63,7 @@ def drafted(run: Run, health: Health | None) -> LogEntry:
     checkpoint = "" if run.is_command else jsonl.line(check_checkpoint(run).message) or ""
     attempts = len(list(run.attempts()))
     return LogEntry(
-        title=manifest.description or f"{manifest.recipe or 'run'} ({run.id})",
+        title=manifest.description or f"{manifest.config_name or 'run'} ({run.id})",
         run=run.id,
         date=format_date(start) if start else "",
         config=_in_project(_config(manifest), project),

@@ -93,7 +93,7 @@ def config_values(config: Settings, in_file: Mapping[str, object]) -> tuple[Conf
 def _of_config(manifest: FullManifest) -> RunConfig:
     """From the manifest of a run of a config."""
     values = config_values(manifest.config, manifest.values_in_file)
-    return RunConfig(manifest.recipe or "", values, kind=find_kind(manifest.kind))
+    return RunConfig(manifest.config_name or "", values, kind=find_kind(manifest.kind))
 
 
 def _of_command(manifest: FullManifest) -> RunConfig:
@@ -108,7 +108,7 @@ def _of_command(manifest: FullManifest) -> RunConfig:
     }
     values = tuple(ConfigValue(name, text) for name, text in mask_data(facts).items() if text)
     logged = config_values(manifest.config, {})
-    return RunConfig(manifest.recipe or "", (*values, *logged), is_command=True)
+    return RunConfig(manifest.config_name or "", (*values, *logged), is_command=True)
 
 
 def _of_log(run: ExternalRun) -> RunConfig:

@@ -272,7 +272,7 @@ class Manifest(Surroundings, frozen=True, kw_only=True, omit_defaults=True):
     """The text that the run's processes carry."""
     folder: Place | None = None
     name: Line | None = None
-    recipe: Line | None = None
+    config_name: Line | None = msgspec.field(default=None, name="recipe")
     """The name of the config, or the title of a command."""
     config_path: Location | None = None
     kind: Line | None = None

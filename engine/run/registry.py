@@ -80,7 +80,7 @@ def read_row(run: Run, state: RunState) -> RunRow:
     return RunRow(
         id=run.id,
         state=state,
-        config=(manifest.recipe or "?")[:_LONGEST],
+        config=(manifest.config_name or "?")[:_LONGEST],
         kind=(manifest.listed_kind or "?")[:_LONGEST],
         created=manifest.created,
         changed=tuple(text[:_LONGEST_CHANGE] for text in changed),

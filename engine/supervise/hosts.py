@@ -225,7 +225,7 @@ class AdoptedHost(Host):
         processes = self.program()
         if not processes or (observed_state(self.run).has_ended and not self.may_have_left()):
             return ""
-        title = self.run.read_manifest().recipe or "?"
+        title = self.run.read_manifest().config_name or "?"
         others = format_count(len(processes) - 1, "descendant")
         more = f" and its {others}" if len(processes) > 1 else ""
         return f"{self.where} ({title}){more}"

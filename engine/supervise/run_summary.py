@@ -48,7 +48,7 @@ def read_summary(run: Run) -> dict[str, object]:
         "parent": to_json(manifest.parent),
         "ray": manifest.ray,
         "ray_job": job.submission_id if job else None,
-        "config": manifest.recipe,
+        "config": manifest.config_name,
         "kind": manifest.listed_kind,
         "argv": list(manifest.argv) or None,
         "changes": to_json(manifest.effective_changes),

@@ -61,7 +61,7 @@ def runs_table(legend: Sequence[Legend], records: Mapping[str, RunRecord]) -> Ta
                     entry.key,
                     run,
                     record.kind,
-                    record.manifest.recipe or MISSING,
+                    record.manifest.config_name or MISSING,
                     _state(record),
                     format_health(record.health) or MISSING,
                     _progress(record),

@@ -173,7 +173,7 @@ def test_the_repro_names_its_parent_and_has_its_own_name_and_folder(project: Pro
     repro = plan_repro(run, {})
     written = manifest(repro.plan)
     assert written.parent == Parent("unhealthy", "reproduction")
-    assert written.recipe == "grpo"
+    assert written.config_name == "grpo"
     assert (written.id, written.checkpoint_dir) == (
         "unhealthy-repro",
         "checkpoints/repro/unhealthy-repro",

@@ -82,7 +82,7 @@ def test_the_child_has_the_changes_its_own_name_folder_and_parent(project: Proje
         "unhealthy-fix",
         "checkpoints/unhealthy-fix",
     )
-    assert written.recipe == run.read_manifest().recipe
+    assert written.config_name == run.read_manifest().config_name
     (project.root / "runs/unhealthy-fix").mkdir()
     assert plan_rerun(run, [BATCH]).plan.run_id == "unhealthy-fix-2"
 

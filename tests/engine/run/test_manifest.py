@@ -132,10 +132,10 @@ def test_values_nested_too_deeply_are_dropped(tmp_path: Path) -> None:
 def test_the_config_is_read_apart_from_the_others(tmp_path: Path) -> None:
     run = Run(tmp_path)
     run.manifest_file.write_text('{"recipe": "night", "kind": 3, "config": {"a": {"value": 1}}}')
-    assert run.read_manifest().recipe == "night"
+    assert run.read_manifest().config_name == "night"
     assert run.read_manifest().kind is None
     assert run.read_config() == {"a": Setting(1)}
-    assert run.read_full_manifest() == FullManifest(recipe="night", config={"a": Setting(1)})
+    assert run.read_full_manifest() == FullManifest(config_name="night", config={"a": Setting(1)})
 
 
 @pytest.mark.parametrize("config", [{"b": Setting(2, "cli", reference=True)}, {}])
@@ -144,18 +144,18 @@ def test_a_config_in_its_own_file_replaces_that_of_the_manifest(
 ) -> None:
     run = Run(tmp_path)
     run.manifest_file.write_text('{"recipe": "night", "config": {"a": {"value": 1}}}')
-    run.write_manifest(FullManifest(recipe="day", config={"a": Setting(3)}))
-    run.write_manifest(FullManifest(recipe="day", config=config))
-    assert run.read_full_manifest() == FullManifest(recipe="day", config=config)
+    run.write_manifest(FullManifest(config_name="day", config={"a": Setting(3)}))
+    run.write_manifest(FullManifest(config_name="day", config=config))
+    assert run.read_full_manifest() == FullManifest(config_name="day", config=config)
     assert run.read_config() == config
     assert jsonl.read_json(run.manifest_file) == {"recipe": "day"}
 
 
 def test_a_damaged_config_file_is_no_config(tmp_path: Path) -> None:
     run = Run(tmp_path)
-    run.write_manifest(FullManifest(recipe="day", config={"a": Setting(3)}))
+    run.write_manifest(FullManifest(config_name="day", config={"a": Setting(3)}))
     run.settings_file.write_text("{")
-    assert run.read_full_manifest() == FullManifest(recipe="day")
+    assert run.read_full_manifest() == FullManifest(config_name="day")
 
 
 def test_a_command_without_settings_has_no_config_file(tmp_path: Path) -> None:
