@@ -76,9 +76,7 @@ class LaunchPlan:
     """Everything a launch will do, to be shown before it is done."""
 
     directory: Path
-    argv: tuple[str, ...]
     config: Config
-    total_steps: int | None
     ticket: Ticket | None = None
     """What the run waits for before it starts; None: it starts at once."""
     ray: str | None = None
@@ -99,6 +97,18 @@ class LaunchPlan:
     def run_id(self) -> str:
         return self.directory.name
 
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command that trains the same without supervision."""
+        program = typed_words(self.config.kind.trainer)
+        return (*program, "--config", str(self.config.path), *self.config.overrides)
+
+    @property
+    def total_steps(self) -> int | None:
+        """The steps that its data gives; None while the training file cannot be read."""
+        steps = step_plan(self.config)
+        return steps.total if steps else None
+
     def with_warnings(self, checks: Iterable[Check]) -> LaunchPlan:
         """The plan of a run whose log has these warnings, too."""
         added = (f"{check.id}: {check.message}" for check in checks)
@@ -115,22 +125,8 @@ def plan(
     variables: Mapping[str, str] | None = None,
 ) -> LaunchPlan:
     """Plan a run of ``config``. Nothing is written. UsageError for an invalid or taken name."""
-    directory, steps = choose_directory(runs, name, config.name), step_plan(config)
-    return LaunchPlan(
-        directory,
-        trainer_argv(config),
-        config,
-        total_steps=steps.total if steps else None,
-        ticket=ticket,
-        ray=ray,
-        parent=parent,
-        variables=variables or {},
-    )
-
-
-def trainer_argv(config: Config) -> tuple[str, ...]:
-    """The command that trains the same without supervision."""
-    return (*typed_words(config.kind.trainer), "--config", str(config.path), *config.overrides)
+    directory = choose_directory(runs, name, config.name)
+    return LaunchPlan(directory, config, ticket, ray, parent, variables or {})
 
 
 def launch(launch_plan: LaunchPlan) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.base.errors import UsageError, shorten, with_advice
@@ -13,7 +13,7 @@ from engine.checks.checkpoint import folder_objection
 from engine.config.load import Config
 from engine.config.places import checkpoint_dir
 from engine.launch.drift import describe_drift, find_drift
-from engine.launch.launcher import LaunchPlan, choose_directory, launch, plan, trainer_argv
+from engine.launch.launcher import LaunchPlan, choose_directory, launch
 from engine.launch.queueing import ticket
 from engine.launch.rerun import config_of, config_of_source, require_launch_folder
 from engine.run.manifest import Parent, Ticket
@@ -136,17 +136,9 @@ def plan_launches(
         chosen = seeded[0] if seeded else config
         return [plan_launch(chosen, runs, order.name, queued, ray, again, order.variables)]
     stem = choose_directory(runs, order.name, config.name).name
-    names = [f"{stem}-s{seed}" for seed in order.seeds]
-    plans = (
-        plan_launch(one, runs, name, queued, ray, again, order.variables)
-        for one, name in zip(seeded, names, strict=True)
-    )
     return [
-        replace(
-            planned if planned.folder_note else _with_own_folder(planned, "each seed has its own"),
-            group=stem,
-        )
-        for planned in plans
+        plan_launch(one, runs, f"{stem}-s{seed}", queued, ray, again, order.variables, stem)
+        for one, seed in zip(seeded, order.seeds, strict=True)
     ]
 
 
@@ -172,30 +164,39 @@ def plan_launch(
     ray: str | None = None,
     again: Run | None = None,
     variables: Mapping[str, str] | None = None,
+    group: str | None = None,
 ) -> LaunchPlan:
     """Plan a run of ``config``; ``again`` is the run whose config it is. Nothing is written.
 
     ``variables`` precede those of ``again``.
 
-    A relaunched run always gets its own folder; another one if the folder of its config belongs to
-    an active run or to a run of another configuration. UsageError for an invalid or taken name.
+    A relaunched run and a run of a ``group`` always get their own folder; another one if the folder
+    of its config belongs to an active run or to a run of another configuration. UsageError for an
+    invalid or taken name.
     """
+    directory = choose_directory(runs, name, config.name)
     if again is None:
-        planned = plan(config, name, runs, ticket, ray, variables=variables)
-        reason = folder_objection(config, runs)
-        return planned if reason is None else _with_own_folder(planned, reason)
-    both = {**again.read_manifest().variables, **(variables or {})}
-    parent = Parent(again.id, "relaunch")
-    drift = find_drift(again, config)
-    line = describe_drift(f"run '{again.id}'", drift)
-    planned = plan(config, name, runs, ticket, ray, parent, both)
-    planned = replace(planned, drift=tuple(drift), warnings=(line,) if line else ())
-    return _with_own_folder(planned, f"those of run '{again.id}' stay")
-
-
-def _with_own_folder(planned: LaunchPlan, reason: str) -> LaunchPlan:
-    """The plan with a checkpoint folder that has the name of the run, beside the config's."""
-    folder = Path(checkpoint_dir(planned.config)).parent / planned.run_id
-    config = planned.config.with_overrides([f"{planned.config.kind.checkpoint_key}={folder}"])
-    note = f"checkpoints go to {folder}: {reason}"
-    return replace(planned, config=config, argv=trainer_argv(config), folder_note=note)
+        reason = folder_objection(config, runs) or ("each seed has its own" if group else None)
+        parent, drift, line = None, [], None
+    else:
+        reason, parent = f"those of run '{again.id}' stay", Parent(again.id, "relaunch")
+        variables = {**again.read_manifest().variables, **(variables or {})}
+        drift = find_drift(again, config)
+        line = describe_drift(f"run '{again.id}'", drift)
+    note = ""
+    if reason is not None:
+        folder = Path(checkpoint_dir(config)).parent / directory.name
+        config = config.with_overrides([f"{config.kind.checkpoint_key}={folder}"])
+        note = f"checkpoints go to {folder}: {reason}"
+    return LaunchPlan(
+        directory,
+        config,
+        ticket=ticket,
+        ray=ray,
+        parent=parent,
+        variables=variables or {},
+        warnings=(line,) if line else (),
+        drift=tuple(drift),
+        group=group,
+        folder_note=note,
+    )

@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from engine.base.errors import UsageError
 from engine.base.parquet import pa
 from engine.checks.preflight import require_launchable
 from engine.config.load import Config
-from engine.config.steps import step_plan
 from engine.config.unread import read_keys
 from engine.data.contract import open_parquet, write_table
 from engine.launch.launcher import LaunchPlan, free_name, launch, plan
@@ -129,9 +128,9 @@ def plan_repro(run: Run, env: Mapping[str, str] | None = None, step: int | None 
 def launch_repro(repro: Repro) -> Run:
     """Write the rows and launch. UsageError if a preflight check fails; then nothing is left."""
     try:
-        planned = prepare(repro)
-        require_launchable(planned.config, planned.directory.parent)
-        return launch(planned)
+        write_rows(repro)
+        require_launchable(repro.config, repro.plan.directory.parent)
+        return launch(repro.plan)
     except BaseException:
         if repro.file is not None:
             repro.file.unlink(missing_ok=True)
@@ -140,13 +139,10 @@ def launch_repro(repro: Repro) -> Run:
         raise
 
 
-def prepare(repro: Repro) -> LaunchPlan:
-    """Write the rows to train on. Returns the plan, with the number of steps that they give."""
-    if repro.file is None or repro.table is None:
-        return repro.plan
-    write_table(repro.file, repro.table)
-    steps = step_plan(repro.config)
-    return replace(repro.plan, total_steps=steps.total if steps else None)
+def write_rows(repro: Repro) -> None:
+    """Write the rows to train on."""
+    if repro.file is not None and repro.table is not None:
+        write_table(repro.file, repro.table)
 
 
 def _select_rows(config: Config, picked: PickedStep) -> pa.Table | None:

@@ -239,7 +239,6 @@ def _format_plan(plan: LaunchPlan) -> Iterator[str]:
     run has another folder."""
     from engine.config.curriculum import find_curriculum
     from engine.config.schedule import schedules
-    from engine.config.steps import step_plan
 
     yield f"$ {format_command(plan.argv)}"
     for change in plan.config.changes:
@@ -248,8 +247,7 @@ def _format_plan(plan: LaunchPlan) -> Iterator[str]:
     if plan.variables:
         yield f"  {' '.join(f'{name}={shown(name, v)}' for name, v in plan.variables.items())}"
     for schedule in schedules(plan.config.get):
-        steps = step_plan(plan.config)
-        yield f"  {schedule.of.name} {schedule.describe(steps.total if steps else None)}"
+        yield f"  {schedule.of.name} {schedule.describe(plan.total_steps)}"
     if (phases := find_curriculum(plan.config.get)) is not None:
         yield from (f"  {line}" for line in phases.describe())
     if plan.folder_note:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from textual.screen import Screen
 
@@ -23,7 +24,7 @@ from engine.checks.check import ok
 from engine.checks.estimate.report import estimate
 from engine.config.load import load_config
 from engine.config.steps import step_plan
-from engine.launch.launcher import plan
+from engine.launch.launcher import LaunchPlan, plan
 from engine.run.checkpoints.ownership import STAMP, Stamp
 from engine.run.finding import Change, Fix
 from engine.run.run import Run
@@ -268,9 +269,9 @@ async def launch(driver: Driver, world: World) -> None:
     await arrive(driver, LaunchScreen, "max_steps=9")
     await driver.until(lambda: "estimating" not in driver.screen)
     made = plan(config, "small-20260102", RUNS)
-    made = replace(made, argv=("python", *made.argv[1:]))
     planned = Planned([made], step_plan(config))
-    screen.show_plan(planned)
+    with patch.object(LaunchPlan, "argv", ("python", *made.argv[1:])):
+        screen.show_plan(planned)
     needed = replace(estimate(config, {}, RUNS), host_bytes=16 << 30)
     needs = Needs(needed, 120 << 30, ok("machine", "no other active run of yours on this host"))
     screen.show_needs(planned, needs)

@@ -18,7 +18,7 @@ from engine.checks.preflight import require_launchable
 from engine.config.frozen import pinned_config
 from engine.data.contract import read_rows
 from engine.launch.launcher import manifest, plan
-from engine.launch.repro import launch_repro, plan_repro, prepare
+from engine.launch.repro import launch_repro, plan_repro, write_rows
 from engine.launch.rescore import pick_step
 from engine.run.finding import Change, Evidence, Finding, Fix, Severity
 from engine.run.manifest import Parent
@@ -104,8 +104,8 @@ def test_planning_a_repro_writes_nothing(project: Project) -> None:
 
 def test_a_prepared_repro_trains_exactly_these_rows_and_can_be_launched(project: Project) -> None:
     repro = plan_repro(launched(project, record(1, "q1"), record(1, "q5")), {})
-    planned = prepare(repro)
-    assert repro.file is not None and planned.total_steps == 5
+    write_rows(repro)
+    assert repro.file is not None and repro.plan.total_steps == 5
     names = [row["extra_info"]["question_id"] for row in read_rows(repro.file)]
     assert names == ["q1", "q5"]
     assert repro.config.get("data.train_batch_size") == 2
@@ -128,7 +128,7 @@ def test_rows_of_a_file_of_another_program_are_found_and_kept_as_they_are(
     failed = record(6, "17" if known_by == "index" else "", "other")
     run = launched(project, record(6, "3"), {**failed, "ground_truth": "truth 17"})
     repro = plan_repro(run, {})
-    prepare(repro)
+    write_rows(repro)
     assert repro.file is not None and repro.left_out == ""
     assert read_rows(repro.file)[0] == rows[17]
 
@@ -136,7 +136,7 @@ def test_rows_of_a_file_of_another_program_are_found_and_kept_as_they_are(
 def test_every_row_that_failed_is_reached(project: Project) -> None:
     many = [record(1, f"q{number}") for number in range(8)]
     repro = plan_repro(launched(project, *many, record(1, "q9", "other")), {})
-    prepare(repro)
+    write_rows(repro)
     assert repro.file is not None
     names = [row["extra_info"]["question_id"] for row in read_rows(repro.file)]
     assert names[0] == "q9" and len(names) <= 20
