@@ -20,13 +20,14 @@ from typer.core import TyperCommand, TyperGroup
 
 from engine.base.command_line import PLAIN, PlainHelp, parse_checked
 from engine.base.errors import UsageError, guarded, shorten, unknown_name
+from engine.config.config_files import find_config
 from engine.config.env_file import load_env_file
 from engine.run.run import runs_root
 from grubrics_tui.commands.shared.command import Command, Task, commands, find_command
 from grubrics_tui.commands.shared.completions import ASKED, PROGRAM, answer_shell
 from grubrics_tui.commands.shared.options import RunsOption
 from grubrics_tui.commands.shared.output import on_terminal, say
-from grubrics_tui.commands.shared.trust import require_config_trust
+from grubrics_tui.commands.shared.trust import require_folder_trust
 from grubrics_tui.commands.shared.usage_errors import unknown_option
 
 _DEMO_CONFIG = "grpo_tiny"
@@ -147,11 +148,16 @@ def open_tui(
             "there is no terminal to open the TUI on. To see the runs: grubrics-tui runs. To train "
             "a config: grubrics-tui launch CONFIG --wait, or grubrics-tui --config CONFIG"
         )
-    require_config_trust(config or _DEMO_CONFIG, trust=False)
     if on_terminal():
         from grubrics_tui.app.app import GrubricsApp
         from grubrics_tui.settings.settings import load_settings
 
+        try:
+            file = find_config(config or _DEMO_CONFIG)
+        except UsageError:
+            pass  # The screen says so.
+        else:
+            require_folder_trust(file, trust=False)
         loaded = load_settings(read_only=read_only)
         # In a project with other configs, the user chooses one of them.
         first = _DEMO_CONFIG if Path("configs", f"{_DEMO_CONFIG}.yaml").is_file() else ""

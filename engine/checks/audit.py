@@ -7,7 +7,6 @@ import shlex
 
 from engine.base.errors import UsageError
 from engine.checks.check import Check, Subject, fail, ok, skip, warn
-from engine.config.executed import code_objection
 from engine.config.load import Config
 from engine.config.places import data_files
 from engine.config.scoring import reward_function
@@ -39,7 +38,7 @@ def check(subject: Subject) -> Check:
     config = subject.config
     function = reward_function(config)
     assert function is not None
-    if code_objection(config) is not None:
+    if subject.objection is not None:
         return skip(ID, f"{function.label} was not run: another user could have written its code")
     budget_s = float(config.get(_LIMIT))
     options = AuditOptions(

@@ -14,10 +14,9 @@ from engine.base.quantities import format_count
 from engine.checks.check import Check, Subject, fail, ok, skip, summary, warn
 from engine.checks.estimate.judge import calls_of
 from engine.checks.token_view import NoModelError, ask_trainer
-from engine.config.executed import code_objection
 from engine.config.load import Config
 from engine.config.scoring import asks_judge
-from engine.config.steps import OWN_DATA_SET, StepPlan, own_data_set, plan_of_rows, step_plan
+from engine.config.steps import OWN_DATA_SET, StepPlan, own_data_set, plan_of_rows
 from engine.run.kinds import GRPO, SFT
 
 BATCH = "batch"
@@ -241,8 +240,7 @@ STEPS = "steps"
 
 def check_steps(subject: Subject) -> Check:
     """Check that the data suffices for the steps that the config asks for."""
-    config = subject.config
-    plan = step_plan(config)
+    config, plan = subject.config, subject.steps
     if own_data_set(config):
         try:
             rows = count_own_rows(subject)
@@ -314,7 +312,7 @@ def count_own_rows(subject: Subject) -> int | None:
     file = Path(str(own_data_set(config))).expanduser()
     if "://" not in str(own_data_set(config)):
         _require_class(file, str(config.get(f"{OWN_DATA_SET}.name")))
-    if code_objection(config) is not None:
+    if subject.objection is not None:
         return None
     try:
         value = ask_trainer(config, "length", "train")

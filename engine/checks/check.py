@@ -14,6 +14,8 @@ from engine.checks.token_view import TokenView, read_token_view
 from engine.config.executed import code_objection
 from engine.config.load import Config
 from engine.config.scoring import calls_tools, tools_files
+from engine.config.steps import StepPlan, step_plan
+from engine.run.trust import Case
 
 _TABLES = Path(__file__).with_name("tables.yaml")
 Status = Literal["ok", "warn", "fail", "skip"]
@@ -54,6 +56,16 @@ class Subject:
     prompts: PromptLengths = field(default_factory=PromptLengths)
 
     @cached_property
+    def steps(self) -> StepPlan | None:
+        """The optimizer steps of the run; None while the training file cannot be read."""
+        return step_plan(self.config)
+
+    @cached_property
+    def objection(self) -> Case | None:
+        """What a person must agree to before code of the config is loaded; None for nothing."""
+        return code_objection(self.config)
+
+    @cached_property
     def tool_view(self) -> TokenView | UsageError | None:
         """A row with a tool call as the trainer renders it, or why it cannot be rendered.
 
@@ -61,7 +73,7 @@ class Subject:
         loads their code.
         """
         has_tools = calls_tools(self.config) and tools_files(self.config)
-        if not has_tools or code_objection(self.config) is not None:
+        if not has_tools or self.objection is not None:
             return None
         try:
             return read_token_view(self.config)

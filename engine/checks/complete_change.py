@@ -36,8 +36,8 @@ from engine.checks.batch_and_steps import (
 )
 from engine.checks.check import Check, Subject
 from engine.config.compose import effective
-from engine.config.keys import is_open
-from engine.config.load import ALIASES, ENVIRONMENT_KEYS, Config
+from engine.config.keys import ALIASES, is_open
+from engine.config.load import ENVIRONMENT_KEYS, Config
 from engine.config.steps import step_plan
 from engine.run.finding import Change
 from engine.run.host.programs import own_module

@@ -13,7 +13,6 @@ from engine.base.quantities import format_count
 from engine.checks.check import Check, Subject, fail, ok, summary, tables, warn
 from engine.checks.demands import check_defaults
 from engine.config.compose import OWN_LOOPS
-from engine.config.executed import code_objection
 from engine.config.exposure import exposure_complaint
 from engine.config.keys import verl_choices
 from engine.config.load import Config, mistyped_variables
@@ -41,7 +40,7 @@ def check(subject: Subject) -> Check:
     config = subject.config
     rank = lora_rank(config)
     notes = [format_count(len(config.changes), "override")]
-    problems = [*_overrides(config), *_paths(config), *check_defaults(config, ID)]
+    problems = [*_overrides(subject), *_paths(config), *check_defaults(config, ID)]
     if config.kind == GRPO:
         problems += [*_rollout(config), *_trainer(config), *_actor(config)]
         problems += [*_names(config), *_packages(config), *_files(config)]
@@ -58,12 +57,12 @@ def check(subject: Subject) -> Check:
     return summary(ID, problems, f"{config.path}: {'; '.join(notes)}")
 
 
-def _overrides(config: Config) -> Iterator[Check]:
+def _overrides(subject: Subject) -> Iterator[Check]:
     """Check for code and addresses of another author, and for keys that are overridden twice."""
-    if (case := code_objection(config)) is not None:
+    if (case := subject.objection) is not None:
         yield fail(ID, "; ".join(case.reasons), "--trust, once you have read them")
     values_by_key: dict[str, list[str]] = {}
-    for key, _, value in (override.partition("=") for override in config.overrides):
+    for key, _, value in (override.partition("=") for override in subject.config.overrides):
         values_by_key.setdefault(key.lstrip("+").strip(), []).append(value)
     for key, values in values_by_key.items():
         if len(set(values)) > 1:

@@ -21,7 +21,6 @@ from engine.config.env_file import way_on
 from engine.config.exposure import cleartext_complaints
 from engine.config.load import Config
 from engine.config.scoring import asks_judge, scorer
-from engine.config.steps import step_plan
 from engine.reward.judge.credentials import CleartextError, Credentials, find_credentials
 from engine.reward.judge.settings import JudgeSettings
 
@@ -37,8 +36,7 @@ def skip_reason(config: Config) -> str | None:
 
 def check_judge(subject: Subject) -> Check:
     """Check the time to judge a step: calls x latency / concurrency."""
-    config = subject.config
-    plan = step_plan(config)
+    config, plan = subject.config, subject.steps
     if plan is None or plan.rows < plan.batch:
         return skip(_JUDGE, "the training file is unreadable or has too few rows for a batch")
     use = judge_use(config, plan, judge_times(config, subject.runs))

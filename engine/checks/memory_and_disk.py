@@ -37,7 +37,7 @@ def check_memory(subject: Subject) -> Check:
     if config.get("grubrics.device") == "cpu":
         return skip(_MEMORY, "not applicable: grubrics.device=cpu uses no GPU")
     card = smallest_gpu()
-    sizes = sizes_of(config, subject.env, card)
+    sizes = sizes_of(config, subject.env, card, subject.steps)
     if sizes is None:
         return skip(_MEMORY, f"{model_name(config)}: its size is unknown until it is downloaded")
     peak = sizes.memory.peak
@@ -127,7 +127,7 @@ _BILLIONS = re.compile(r"(\d+(?:\.\d+)?)b\b", re.IGNORECASE)
 def check_disk(subject: Subject) -> Check:
     """Compare the free space for checkpoints and runs with their estimated sizes."""
     config = subject.config
-    size, count = _checkpoint_bytes(subject), kept(config)
+    size, count = _checkpoint_bytes(subject), kept(config, subject.steps)
     folder = Path(checkpoint_dir(config)).expanduser()
     free, runs_free = free_bytes(folder), free_bytes(subject.runs)
     about = f"about {format_size(size)}" if size else "unknown size"
@@ -154,7 +154,7 @@ def _checkpoint_bytes(subject: Subject) -> int:
     If the model's dimensions are unknown, its number of parameters is used: fp32 parameters and,
     for those that are trained, two optimizer states of Adam.
     """
-    sizes = sizes_of(subject.config, subject.env, None)
+    sizes = sizes_of(subject.config, subject.env, None, subject.steps)
     if sizes is not None:
         return sizes.checkpoint.total
     name = model_name(subject.config)

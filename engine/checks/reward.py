@@ -14,7 +14,6 @@ from typing import Any
 from engine.base.errors import UsageError, nearest
 from engine.base.parquet import pa, pq
 from engine.checks.check import Check, Subject, fail, ok, skip, warn
-from engine.config.executed import code_objection
 from engine.config.load import Config
 from engine.config.places import data_files
 from engine.config.scoring import reward_function
@@ -108,7 +107,7 @@ def check(subject: Subject) -> Check:
         return skip(ID, f"{function.label} was not run: {_LIMIT}=0")
     if function.find_file() is None:
         return fail(ID, f"{config.path}: {KEY}.path={function.path} {_missing_file(function)}")
-    if code_objection(config) is not None:
+    if subject.objection is not None:
         return skip(ID, f"{function.label} was not run: another user could have written its code")
     check = _try_function(subject, function, limit_s)
     hidden = [path.name for path in hidden_libraries(function)]

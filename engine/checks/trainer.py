@@ -27,7 +27,6 @@ from engine.config.load import Config
 from engine.config.presets import KEY as PRESET
 from engine.config.presets import preset_names, preset_values
 from engine.config.schedule import Schedule, find_conflicts, schedules
-from engine.config.steps import step_plan
 from engine.run.history.reward_records import OVERLONG, PARTS
 from engine.run.kinds import GRPO
 
@@ -50,10 +49,10 @@ def check(subject: Subject) -> Check:
     config = subject.config
     if config.kind != GRPO:
         return skip(ID, f"{config.kind.title} has only one trainer")
+    last = None if subject.steps is None else subject.steps.total
     problems = [*_managers(config), *_overlong(config), *_filters(config), *_separate(config)]
-    problems += [*_shares(config), *_schedule(config)]
+    problems += [*_shares(config), *_schedule(config, last)]
     parts = [f"{config.get(_MODE)}", *_preset(config), *_truncation(config)]
-    last = _last_step(config)
     parts += [f"{one.of.name} {_values(one, last)}" for one in schedules(config.get)]
     if curriculum := find_curriculum(config.get):
         parts += curriculum.describe()
@@ -89,20 +88,14 @@ def _shares(config: Config) -> Iterator[Check]:
         yield fail(ID, message, f"{_SHARES}=null")
 
 
-def _schedule(config: Config) -> Iterator[Check]:
-    """The trainer can follow the schedules, and the run reaches their ends."""
+def _schedule(config: Config, last: int | None) -> Iterator[Check]:
+    """The trainer can follow the schedules, and the run reaches their ends at step ``last``."""
     for conflict in find_conflicts(config):
         yield fail(ID, conflict.message, conflict.fix)
-    last = _last_step(config)
     for schedule in schedules(config.get):
         if last and last < schedule.steps:
             what = f"the schedule of its {schedule.of.name}, {_values(schedule, last)}"
             yield warn(ID, f"the run ends before {what}", f"{schedule.of.section}.steps={last}")
-
-
-def _last_step(config: Config) -> int | None:
-    plan = step_plan(config)
-    return None if plan is None else plan.total
 
 
 def _values(schedule: Schedule, last: int | None) -> str:

@@ -228,7 +228,7 @@ def effective(config: Config, attempt_dir: Path) -> Config:
 
     Their origin is ``implied``, unless they equal the defaults.
     """
-    if config.kind != GRPO:
+    if config.kind != GRPO or config.is_effective:
         return config
     following = consequences(config, attempt_dir)
     values = dict(flatten(unflatten({**config.values, **following})))
@@ -237,7 +237,8 @@ def effective(config: Config, attempt_dir: Path) -> Config:
         for key, value in values.items()
         if not config.is_chosen(key) and value != config.get(key, _ABSENT)
     }
-    return dataclasses.replace(config, values=values, origins={**config.origins, **implied})
+    origins = {**config.origins, **implied}
+    return dataclasses.replace(config, values=values, origins=origins, is_effective=True)
 
 
 _ABSENT = object()

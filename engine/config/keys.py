@@ -13,12 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from engine.base.errors import nearest
+from engine.base.errors import UsageError, nearest, shorten
 from engine.base.yaml_files import read_table
 from engine.run.trainer_settings import settings_called
 
 SNAPSHOT = Path(__file__).with_name("verl_keys.json")
 
+ALIASES = {"data.num_workers": "data.dataloader_num_workers"}
+
+_MOST_NAMED = 4
 _TABLES = Path(__file__).with_name("values.yaml")
 _SECTIONS = {
     "ACTOR": r"actor_rollout_ref\.actor",
@@ -334,3 +337,57 @@ def shortest_end(key: str, known: Collection[str], choices: Iterable[Container[s
         if all(meant_by(endings, chosen) == [key] for chosen in choices):
             return end
     return key
+
+
+def with_whole_key(override: str, chosen: Container[str], known: Mapping[str, Any]) -> str:
+    """Return ``key=value`` with the whole key, if a part of it names one: ``lr=1e-4``.
+
+    The part is the end of one known key alone. Of several, it means the only one that is
+    ``chosen``, or the only one outside the critic's section, which GRPO does not read. UsageError
+    if it may mean several.
+    """
+    typed, equals, value = override.partition("=")
+    end = typed.lstrip("+").strip()
+    if not equals or not end or end in known or end in ALIASES or is_open(end, known):
+        return override
+    endings = ending_with(end, known)
+    if not endings:
+        return override
+    matches = meant_by(endings, chosen)
+    if len(matches) != 1:
+        names = ", ".join(sorted(matches or endings)[:_MOST_NAMED])
+        meant = find_other_name(end, known)
+        hint = f"; did you mean '{meant}'?" if meant else ""
+        raise UsageError(f"CLI override: '{end}' is the end of several keys: {names}{hint}")
+    return f"{matches[0]}={value}"
+
+
+def check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
+    """Raise UsageError for an unknown key, or for a value of a type that the key does not take."""
+    # A key that verl still has a value for is reported among those without effect.
+    new_name = moved_to(key) if defaults.get(key) is None else None
+    if new_name is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
+        raise UsageError(
+            f"{where}: {key} is a key of earlier versions of verl that the V1 trainer does not "
+            f"read; set {new_name}"
+        )
+    if key.endswith("._target_") and value != defaults.get(key):
+        raise UsageError(
+            f"{where}: {key} is the class that verl builds the section with; remove it"
+        )
+    if key in defaults:
+        expected = null_complaint(key, value, defaults[key]) or type_complaint(
+            key, value, defaults[key]
+        )
+        if expected is not None:
+            raise UsageError(f"{where}: {key}={shorten(repr(value))} must be {expected}")
+        return
+    if is_open(key, defaults):
+        return
+    if any(name.startswith(f"{key}.") for name in defaults):
+        raise UsageError(f"{where}: {key} is a section, not a value; set a key below it")
+    close = nearest_key(key, defaults)
+    hint = f"; did you mean '{close}'?" if close else ""
+    # Text under a mistyped key can be a secret whose name does not say so.
+    shown = "" if isinstance(value, str | list | dict) else f" in {key}={json.dumps(value)}"
+    raise UsageError(f"{where}: unknown key '{key}'{shown}{hint}")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
@@ -26,18 +25,13 @@ from engine.base.yaml_files import require_bounded
 from engine.config import allowed
 from engine.config.config_files import find_config
 from engine.config.keys import (
-    ending_with,
-    find_other_name,
+    ALIASES,
+    check_key,
     flatten,
-    is_open,
-    meant_by,
-    moved_to,
-    nearest_key,
-    null_complaint,
     shortest_end,
-    type_complaint,
     unflatten,
     verl_defaults,
+    with_whole_key,
 )
 from engine.config.presets import KEY as PRESET
 from engine.config.presets import preset_names, preset_values
@@ -55,7 +49,6 @@ CHOSEN: tuple[Origin, ...] = ("preset", "file", "cli", "environment")
 Layers = Mapping[Origin, Mapping[str, Any]]
 """The values that each origin sets, by dotted key. Later ones win."""
 
-_MOST_NAMED = 4
 _LARGEST = 1 << 20
 """Bytes of a config; one that sets every verl key has some 40,000."""
 
@@ -63,8 +56,6 @@ _VERL_KEYS: ByKind[Callable[[], Mapping[str, Any]]] = ByKind("config", grpo=verl
 """The verl keys that a config of each kind may set, with their defaults."""
 
 _MISTYPED = re.compile(r"(?<=[\w.])(?:[:;,]|=>).*|\s.*", re.DOTALL)
-
-ALIASES = {"data.num_workers": "data.dataloader_num_workers"}
 
 # The shell wins over file and command line: that is what `REWARD_LAMBDA_INFO=0 ...` means.
 ENVIRONMENT_KEYS = {
@@ -109,6 +100,8 @@ class Config:
     """Keys whose values are still ``${...}``, because they refer to secrets."""
     layers: Layers = field(default_factory=dict)
     """What people set, before it was merged."""
+    is_effective: bool = False
+    """Whether the values hold what follows from them: ``compose.effective``."""
 
     def with_overrides(self, overrides: Sequence[str]) -> Config:
         """Return the config with more overrides; its file is not read again, nor the environment.
@@ -205,29 +198,6 @@ def config_keys(name_or_path: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
     path = find_config(name_or_path)
     values = _read_file(path)
     return values, defaults_of(_kind(path, values))
-
-
-def with_whole_key(override: str, chosen: Container[str], known: Mapping[str, Any]) -> str:
-    """Return ``key=value`` with the whole key, if a part of it names one: ``lr=1e-4``.
-
-    The part is the end of one known key alone. Of several, it means the only one that is
-    ``chosen``, or the only one outside the critic's section, which GRPO does not read. UsageError
-    if it may mean several.
-    """
-    typed, equals, value = override.partition("=")
-    end = typed.lstrip("+").strip()
-    if not equals or not end or end in known or end in ALIASES or is_open(end, known):
-        return override
-    endings = ending_with(end, known)
-    if not endings:
-        return override
-    matches = meant_by(endings, chosen)
-    if len(matches) != 1:
-        names = ", ".join(sorted(matches or endings)[:_MOST_NAMED])
-        meant = find_other_name(end, known)
-        hint = f"; did you mean '{meant}'?" if meant else ""
-        raise UsageError(f"CLI override: '{end}' is the end of several keys: {names}{hint}")
-    return f"{matches[0]}={value}"
 
 
 def short_keys(config: Config) -> dict[str, str]:
@@ -396,37 +366,6 @@ def mistyped_variables(env: Mapping[str, str]) -> dict[str, str]:
     unread = [name for name, value in env.items() if value and name not in ENVIRONMENT_KEYS]
     close = {name: get_close_matches(name, ENVIRONMENT_KEYS, 1, _MISSPELLED) for name in unread}
     return {name: matches[0] for name, matches in close.items() if matches}
-
-
-def check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> None:
-    """Raise UsageError for an unknown key, or for a value of a type that the key does not take."""
-    # A key that verl still has a value for is reported among those without effect.
-    new_name = moved_to(key) if defaults.get(key) is None else None
-    if new_name is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
-        raise UsageError(
-            f"{where}: {key} is a key of earlier versions of verl that the V1 trainer does not "
-            f"read; set {new_name}"
-        )
-    if key.endswith("._target_") and value != defaults.get(key):
-        raise UsageError(
-            f"{where}: {key} is the class that verl builds the section with; remove it"
-        )
-    if key in defaults:
-        expected = null_complaint(key, value, defaults[key]) or type_complaint(
-            key, value, defaults[key]
-        )
-        if expected is not None:
-            raise UsageError(f"{where}: {key}={shorten(repr(value))} must be {expected}")
-        return
-    if is_open(key, defaults):
-        return
-    if any(name.startswith(f"{key}.") for name in defaults):
-        raise UsageError(f"{where}: {key} is a section, not a value; set a key below it")
-    close = nearest_key(key, defaults)
-    hint = f"; did you mean '{close}'?" if close else ""
-    # Text under a mistyped key can be a secret whose name does not say so.
-    shown = "" if isinstance(value, str | list | dict) else f" in {key}={json.dumps(value)}"
-    raise UsageError(f"{where}: unknown key '{key}'{shown}{hint}")
 
 
 def _resolve(path: Path, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -194,6 +194,7 @@ def switched_off(config: Config) -> list[Unread]:
         config,
         values={**config.values, **in_config_file},
         origins={**config.origins, **origins},
+        is_effective=False,
     )
     unread_anyway = {value.key for value in _without_effect(without_overrides)}
     return [

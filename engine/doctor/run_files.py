@@ -155,9 +155,11 @@ def _bytes_of_save(run: Run) -> int:
     from engine.checks.estimate.memory import SAVED
     from engine.checks.estimate.report import sizes_of
     from engine.config.load import load_config
+    from engine.config.steps import step_plan
 
     try:
-        sizes = sizes_of(load_config(str(run.config_file), env={}), os.environ, None)
+        config = load_config(str(run.config_file), env={})
+        sizes = sizes_of(config, os.environ, None, step_plan(config))
     except Exception:  # The run was launched with this config: what is missing has gone since.
         return 0
     if sizes is None or sizes.kept == 0:

@@ -12,8 +12,8 @@ from typing import Any
 from engine.base.errors import UsageError, shorten
 from engine.base.masking import mask_text
 from engine.config import allowed
-from engine.config.keys import nearest_key
-from engine.config.load import check_key, defaults_of
+from engine.config.keys import check_key, nearest_key
+from engine.config.load import defaults_of
 from engine.config.secrets import refuse_secret
 from engine.run.kinds import Kind
 

@@ -10,7 +10,7 @@ import typer
 from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, flag, options, print_json, say
 from grubrics_tui.commands.shared.output import terminal_width
-from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
+from grubrics_tui.commands.shared.trust import require_code_trust, require_folder_trust
 from grubrics_tui.text.terminal_text import clean_text
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def check(
     from engine.checks.preflight import run_checks
     from engine.config.load import load_config
 
-    require_config_trust(config, trust)
     checks, loaded = [], load_config(config, overrides or [])
+    require_folder_trust(loaded.path, trust)
     if trust:
         require_code_trust(loaded, trust)
     for result in run_checks(loaded, tests=tests, runs=runs_root(runs)):

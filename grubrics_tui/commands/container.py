@@ -9,7 +9,7 @@ from typing import Annotated
 from engine.base.errors import UsageError, unknown_name
 from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, flag, option, options, warn
-from grubrics_tui.commands.shared.trust import require_config_trust
+from grubrics_tui.commands.shared.trust import require_folder_trust
 
 
 def container(
@@ -39,9 +39,9 @@ def container(
         raise unknown_name("engine", engine, ENGINES)
     if not shm[:-1].isdecimal() or shm[-1:] not in tuple("bkmg"):
         raise UsageError(f"--shm {shm}: write a size such as 16g or 512m")
-    require_config_trust(config, trust=False)
     root, words = runs_root(runs), [config, *(overrides or [])]
     loaded = load_config(config, overrides or [])
+    require_folder_trust(loaded.path, trust=False)
     if runs is not None:
         words += ["--runs", str(root.absolute())]
     planned = plan_container(loaded, words, root, os.environ, engine=chosen, image=image, shm=shm)

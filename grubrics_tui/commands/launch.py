@@ -125,7 +125,6 @@ def launch(
     demands = _demands(curriculum, no_silent_defaults, expect_data, deterministic)
     words = [*(overrides or []), *([chosen.override] if chosen else []), *demands]
     loaded, again = _read(config, source, words, root, trust)
-    require_code_trust(loaded, trust)
     if generate_data:
         from engine.launch.curriculum_data import with_prepared_files
 
@@ -175,15 +174,18 @@ def _read(
         words = [*([config] if config else []), *overrides]
         run = find_run(root, source)
         require_trust(run, trust, executes=True)
-        return config_for_launch(run, words, root)
+        loaded, again = config_for_launch(run, words, root)
+        require_code_trust(loaded, trust)
+        return loaded, again
     if config is None:
         raise UsageError("name a CONFIG, or a run whose config to launch again: --from RUN")
     if config in run_ids(root) and config not in config_names():
         raise UsageError(
             f"'{config}' is a run; to launch its config again: grubrics-tui launch --from {config}"
         )
-    require_config_trust(config, trust)
-    return load_config(config, overrides), None
+    loaded = load_config(config, overrides)
+    require_config_trust(loaded, trust)
+    return loaded, None
 
 
 def _demands(

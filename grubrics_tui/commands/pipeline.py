@@ -21,7 +21,6 @@ from grubrics_tui.commands.shared import Command, Task, answer, argument, flag, 
 from grubrics_tui.commands.shared.follow import parting
 from grubrics_tui.commands.shared.output import wait_for_more
 from grubrics_tui.commands.shared.trust import (
-    require_code_trust,
     require_config_trust,
     require_pipeline_trust,
 )
@@ -213,14 +212,13 @@ def _check_launch(stage: Stage, parsed: dict[str, Any], root: Path, *, is_comple
     config, trust = parsed["config"], bool(parsed["trust"])
     if config is None:
         raise UsageError("name a CONFIG")
-    require_config_trust(config, trust)
     device = [parse_device(parsed["device"], os.environ).override] if parsed["device"] else []
     loaded = load_config(config, [*(parsed["overrides"] or ()), *device])
     if loaded.kind != stage.kind.trains:
         raise UsageError(
             f"{loaded.path} is a config of kind '{loaded.kind}'. Write {loaded.kind}: {config}"
         )
-    require_code_trust(loaded, trust)
+    require_config_trust(loaded, trust)
     env = {**os.environ, **({"RAY_ADDRESS": parsed["ray"]} if parsed["ray"] else {})}
     if is_complete and not parsed["generate_data"]:
         require_launchable(loaded, root, env=env)

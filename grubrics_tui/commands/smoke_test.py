@@ -11,7 +11,7 @@ from engine.run.run import runs_root
 from grubrics_tui.commands.shared import Command, Task, answer, argument, options, say
 from grubrics_tui.commands.shared.finding_text import say_changes
 from grubrics_tui.commands.shared.follow import followed
-from grubrics_tui.commands.shared.trust import require_code_trust, require_config_trust
+from grubrics_tui.commands.shared.trust import require_config_trust
 
 
 def smoke_test(
@@ -34,10 +34,8 @@ def smoke_test(
     from engine.launch.smoke_test import check_steps, default_config, small_run
     from engine.run.history.train_log import history, read_steps
 
-    chosen = config or default_config()
-    require_config_trust(chosen, trust)
-    plan, changes = small_run(chosen, runs_root(runs))
-    require_code_trust(plan.config, trust)
+    plan, changes = small_run(config or default_config(), runs_root(runs))
+    require_config_trust(plan.config, trust)
     if not as_json:
         say(f"config: {plan.config.name} ({plan.config.path})")
         say_changes("changed for the smoke test:", changes)

@@ -28,7 +28,7 @@ from engine.checks.estimate.training import Training, training_of
 from engine.config.compose import effective
 from engine.config.load import Config
 from engine.config.scoring import asks_judge
-from engine.config.steps import step_plan
+from engine.config.steps import StepPlan, step_plan
 from engine.run.checkpoints.find import check_checkpoint, size_bytes
 from engine.run.figures import read_machine_use
 from engine.run.history import metrics
@@ -66,14 +66,14 @@ def checkpoint(
     )
 
 
-def kept(config: Config) -> int:
+def kept(config: Config, steps: StepPlan | None) -> int:
     """How many checkpoints will lie on the disk at the end."""
     kind = config.kind
     every = int(config.get(kind.save_every_key, -1))
     if every <= 0:
         return int(kind.has_final_model)
-    plan = step_plan(config)
-    saves = math.ceil(plan.total / every) if plan is not None and plan.rows >= plan.batch else 1
+    enough = steps is not None and steps.rows >= steps.batch
+    saves = math.ceil(steps.total / every) if steps is not None and enough else 1
     limit = config.get("trainer.max_actor_ckpt_to_keep")
     return saves if limit is None else min(saves, int(limit))
 
@@ -172,14 +172,16 @@ def estimate(
         device=device,
         gpu_bytes=card,
         host_bytes=int(psutil.virtual_memory().total),
-        sizes=sizes_of(config, env, card),
+        sizes=sizes_of(config, env, card, plan),
         judge=judge,
         duration=duration(plan.total if plan else None, step_times(config, runs)),
         no_sizes=why_unknown(config, env),
     )
 
 
-def sizes_of(config: Config, env: Mapping[str, str], gpu_bytes: int | None) -> Sizes | None:
+def sizes_of(
+    config: Config, env: Mapping[str, str], gpu_bytes: int | None, steps: StepPlan | None
+) -> Sizes | None:
     """None for a model whose dimensions are not known."""
     shape = shape_of(config, env)
     if shape is None:
@@ -199,7 +201,7 @@ def sizes_of(config: Config, env: Mapping[str, str], gpu_bytes: int | None) -> S
             training.trained,
             final=config.kind.has_final_model,
         ),
-        kept=kept(config),
+        kept=kept(config, steps),
     )
 
 

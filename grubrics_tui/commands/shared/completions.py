@@ -85,8 +85,7 @@ def complete_launched(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _find_keys(part: str, chosen: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[str]:
-    from engine.config.keys import find_other_name
-    from engine.config.load import with_whole_key
+    from engine.config.keys import find_other_name, with_whole_key
 
     if not part:
         return sorted(chosen)

@@ -46,14 +46,15 @@ def require_pipeline_trust(record: Record, trust: bool) -> None:
     _require(pipeline_objection(record), trust)
 
 
-def require_config_trust(config: str, trust: bool) -> None:
-    """Require trust in the run whose directory contains the config, if there is one."""
-    path = Path(config)
-    named = Path("configs") / f"{path.name.removesuffix('.yaml')}.yaml"  # It may be a link.
-    file = next((candidate for candidate in (path, named) if candidate.is_file()), None)
-    if file is None:
-        return
-    above = (Run(folder) for folder in file.resolve().parents)
+def require_config_trust(config: Config, trust: bool) -> None:
+    """Require trust in the run that a config belongs to, and in the files that it executes."""
+    require_folder_trust(config.path, trust)
+    require_code_trust(config, trust)
+
+
+def require_folder_trust(file: Path, trust: bool) -> None:
+    """Require trust in the run whose directory contains the file of a config, if there is one."""
+    above = (Run(folder) for folder in file.resolve().parents)  # It may be a link.
     run = next((run for run in above if run.is_one()), None)
     if run is not None:
         require_trust(run, trust, executes=True)
@@ -69,8 +70,7 @@ def trusted_source(
     if run is not None:
         require_trust(run, trust, executes=True)
     else:
-        require_config_trust(source, trust)
-        require_code_trust(config, trust)
+        require_config_trust(config, trust)
     return config, run
 
 

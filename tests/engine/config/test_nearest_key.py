@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from engine.base.errors import UsageError
-from engine.config.load import Change, config_keys, load_config, short_keys, with_whole_key
+from engine.config.keys import with_whole_key
+from engine.config.load import Change, config_keys, load_config, short_keys
 from tests.paths import CONFIGS
 
 pytestmark = pytest.mark.long
