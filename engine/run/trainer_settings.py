@@ -42,7 +42,7 @@ SETTINGS = msgspec.json.decode(
 def key_of(name: str, kind: str = "grpo") -> str:
     """The key of a setting in configs of this kind of run, or of the other kind if it has none.
 
-    object other name is a key already.
+    Any other name is a key already.
     """
     if (setting := SETTINGS.get(name)) is None:
         return name
