@@ -75,16 +75,11 @@ class Node:
 
 
 class _NodeRow(Struct, frozen=True):
-    """A node as Ray's state API lists it."""
+    """A node as Ray's state API lists it; of one that is not alive, anything may be missing."""
 
-    state: str
-    node_ip: str
-    resources_total: dict[str, float] = {}
-
-    @property
-    def node(self) -> Node:
-        offered = self.resources_total
-        return Node(self.node_ip, offered.get("CPU", 0.0), offered.get("GPU", 0.0))
+    state: str | None = None
+    node_ip: str | None = None
+    resources_total: dict[str, float] | None = None
 
 
 class _Listing(Struct, frozen=True):
@@ -111,7 +106,12 @@ class Cluster:
             rows = convert(answer["data"], dict[str, _Listing])["result"].result
         except (KeyError, ValidationError) as error:
             raise RefusedError("it does not list its nodes as Ray does") from error
-        return [row.node for row in rows if row.state == "ALIVE"]
+        return [
+            Node(row.node_ip or "", offered.get("CPU", 0.0), offered.get("GPU", 0.0))
+            for row in rows
+            if row.state == "ALIVE"
+            for offered in [row.resources_total or {}]
+        ]
 
     def submit(self, submission_id: str, entrypoint: str, variables: Mapping[str, str]) -> None:
         """Start a job. ``variables`` show in Ray's dashboard: no secrets."""
