@@ -30,7 +30,7 @@ help:
 	@echo "make thorough  the thorough tests: more cases of the same, and trainings that are killed,"
 	@echo "               broken and sent to a cluster; for a release, and for a change to one of these"
 	@echo "make generated update docs/findings.md, the list of finding IDs, the tables of judge providers and log formats,"
-	@echo "               the picture of the rooms in docs/architecture.md"
+	@echo "               the picture of the rooms in docs/architecture.md, docs/api.md"
 
 run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
@@ -79,6 +79,7 @@ generated: $(STAMP)
 	@$(BIN)/python -m engine.base.judge_providers docs/data.md
 	@$(BIN)/python -m engine.logs.formats.detect docs/cockpit.md
 	@$(BIN)/python docs/rooms.py
+	@$(BIN)/python docs/api.py
 
 contracts: $(STAMP)
 	@$(BIN)/lint-imports

@@ -1,6 +1,11 @@
-"""Everything without a screen: training, reward, data, runs. Never imports grubrics_tui.
+"""Runs in Python: ``from engine import open_run, list_runs``.
 
-For notebooks: ``from engine import open_run, list_runs``.
+Moments are in Unix seconds, other times in seconds. A field that a file lacks, or that is damaged,
+has its default: None, or empty. ``UsageError`` names a wrong name or folder in one line, and
+frames without pandas are a ``PackageError``; both are in ``engine.base.errors``.
+
+This package is everything without a screen: training, reward, data, runs. It never imports
+``grubrics_tui``.
 """
 
 from __future__ import annotations

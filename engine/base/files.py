@@ -13,15 +13,16 @@ import os
 import re
 import secrets
 import stat
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-_ATTEMPT = re.compile(r"attempt_\d+")
-_FOLDERS_OF_A_RUN = ("requests", "code", "data")
+_FOLDERS_OF_A_RUN = re.compile(r"(?<![^/])(?:requests|code|data|attempt_\d+)(?![^/])")
 _RUN = "manifest.json"
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOOK = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _TROUBLES = frozenset(
     {
         errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.ESTALE,
@@ -49,26 +50,32 @@ def open_regular(path: Path) -> BinaryIO:
 
 def open_descriptor(path: Path, *, links: bool = True) -> int:
     """The descriptor of a regular file to read; without ``links``, no link is followed at all."""
-    with _folder_of(path) as (folder, is_in_run):
-        may_follow = links and not is_in_run
-        flags = os.O_RDONLY | (0 if may_follow else os.O_NOFOLLOW)
-        return _open_in(folder, path, flags)
+    with _folder_of(path) as (folder, is_inside):
+        try:
+            return _open_in(folder, path, os.O_RDONLY | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno != errno.ELOOP or not links or is_inside or _holds_run(folder):
+                raise
+        return _open_in(folder, path, os.O_RDONLY)
 
 
 def read_regular(path: Path, limit: int | None = None) -> bytes:
     """The bytes of a regular file. OSError for anything else, and EFBIG above ``limit`` bytes."""
-    with open_regular(path) as handle:
-        if limit is None:
-            return handle.read()
+    descriptor = open_descriptor(path)
+    try:
         # A buffer of the limit's size would take longer than reading a small file.
-        size = min(limit, os.fstat(handle.fileno()).st_size)
-        data = handle.read(size + 1)
-        if len(data) > size:
-            data += handle.read(limit + 1 - len(data))
-    if len(data) > limit:
+        block = max(os.fstat(descriptor).st_size, _BLOCK) + 1
+        left = sys.maxsize if limit is None else limit + 1
+        blocks = []
+        while left and (data := os.read(descriptor, min(block, left))):
+            blocks.append(data)
+            left -= len(data)
+    finally:
+        os.close(descriptor)
+    if limit is not None and not left:
         text = f"larger than the {limit >> 10} KiB that such a file may have"
         raise OSError(errno.EFBIG, text, str(path))
-    return data
+    return b"".join(blocks)
 
 
 def open_to_append(path: Path) -> int:
@@ -257,40 +264,36 @@ def closed_on_error(descriptor: int) -> Iterator[None]:
 
 @contextmanager
 def _folder_of(path: Path) -> Iterator[tuple[int, bool]]:
-    """The descriptor of the folder of ``path``, and whether it belongs to a run.
+    """The descriptor of the folder of ``path``, and whether it is inside that of a run.
 
     Each folder of a run is opened from the one above it, without following links, which could lead
     out of the run. Replacing a folder afterwards has no effect.
     """
-    folder, below = _open_root(path.parent)
+    folder, below = _open_root(os.path.dirname(path))  # noqa: PTH120 - a fifth of the time
     try:
-        is_in_run = bool(below) or _holds_run(folder)
         for depth in range(len(below)):
             inner = _open_folder_in(folder, path.parents[len(below) - 1 - depth])
             os.close(folder)
             folder = inner
-        yield folder, is_in_run
+        yield folder, bool(below)
     finally:
         os.close(folder)
 
 
-def _open_root(folder: Path) -> tuple[int, tuple[str, ...]]:
+def _open_root(folder: str) -> tuple[int, list[str]]:
     """The run that a folder belongs to and the names from there down to it; else the folder."""
-    parts = folder.parts
-    for i, part in enumerate(parts):
-        if part not in _FOLDERS_OF_A_RUN and not _ATTEMPT.fullmatch(part):
-            continue
+    for inner in _FOLDERS_OF_A_RUN.finditer(folder):
         try:
-            root = os.open(Path(*parts[:i]), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            root = os.open(folder[: inner.start()] or ".", _LOOK)
         except OSError as error:
             if is_trouble(error):
                 raise
             continue
         with closed_on_error(root):
             if _holds_run(root):
-                return root, parts[i:]
+                return root, folder[inner.start() :].split("/")
         os.close(root)
-    return os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC), ()
+    return os.open(folder or ".", _LOOK), []
 
 
 def _holds_run(folder: int) -> bool:

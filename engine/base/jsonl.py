@@ -27,6 +27,7 @@ _NUMBERS = (int, float)
 _LARGEST_INTEGER = 2**53  # what JSON numbers hold exactly
 _LONGEST_PATH = 1500  # bytes; a few such parts together are still below the system's 4096
 _LONGEST_NAME = 240  # bytes; the system allows 255
+_DEEPEST = 32  # levels; no written value has more
 _LAST_MOMENT = 2**37  # in the year 6325; calendars break off not much later
 
 
@@ -218,4 +219,15 @@ def finite(value: Any) -> Any:
         return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [finite(item) for item in value]
+    return value
+
+
+def shallow(value: object, depth: int = _DEEPEST) -> object:
+    """A JSON value with None for every NaN, and for what is nested too deeply for recursion."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: shallow(item, depth - 1) for key, item in value.items()} if depth else None
+    if isinstance(value, list):
+        return [shallow(item, depth - 1) for item in value] if depth else None
     return value

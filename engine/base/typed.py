@@ -9,7 +9,17 @@ import functools
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    TypeAlias,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -39,6 +49,17 @@ Words = Annotated[tuple[Word, ...], Meta()]
 """A command as it was written. One with a damaged word counts as missing: it would be another."""
 VariableName = Annotated[str, Meta(pattern=r"^[^=\0]+\Z")]
 """The name of an environment variable."""
+
+if TYPE_CHECKING:
+    Json: TypeAlias = object
+    """Any value of JSON without NaN, not nested too deeply for recursion. Not safe to show."""
+else:
+    # msgspec has no recursive types: these are more levels than files have, and ``jsonl.shallow``
+    # reads the others. ``Any`` would take a call of Python for each value.
+    Json = bool | int | float | str | None
+    for _ in range(3):
+        Json = bool | int | float | str | list[Json] | dict[str, Json] | None
+    Json = Annotated[Json, Meta()]
 
 _READERS: dict[Any, Callable[[Any], Any]] = {
     Words: lambda value: _whole(value, Word),
@@ -90,6 +111,8 @@ def convert_record(value: Any, kind: type[S]) -> S | None:
 
 def _valid_part(value: Any, kind: Any) -> Any:
     """What is valid of a value of a type; UNSET for nothing."""
+    if kind is Json:
+        return jsonl.shallow(value)
     if (reader := _READERS.get(kind)) is not None:
         valid = reader(value)
         return UNSET if valid is None else valid

@@ -10,8 +10,9 @@ from typing import Any
 
 from engine.config.curriculum import find_curriculum
 from engine.config.keys import flatten, tables, unflatten
-from engine.config.load import Config, Origin
+from engine.config.load import Config
 from engine.run.kinds import GRPO
+from engine.run.manifest import Origin
 from engine.run.run import DETERMINISTIC_VARIABLE
 
 ROLLOUT = "actor_rollout_ref.rollout"

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
@@ -39,9 +39,7 @@ from engine.config.references import following, referenced, require_short, resol
 from engine.config.schema import own_defaults, own_sections
 from engine.config.secrets import refuse_secret, secret_references
 from engine.run.kinds import GRPO, ByKind, Kind, find_kind, kind_names
-
-Origin = Literal["default", "preset", "file", "cli", "environment", "implied"]
-"""Where a value came from; ``implied``: nobody set it, it follows from values that were set."""
+from engine.run.manifest import Origin
 
 CHOSEN: tuple[Origin, ...] = ("preset", "file", "cli", "environment")
 """The origins of values that a person set, by a preset or by their keys."""

@@ -23,8 +23,9 @@ from engine.config.compose import (
 from engine.config.curriculum import KEY as CURRICULUM
 from engine.config.frozen import in_file
 from engine.config.keys import moved_to
-from engine.config.load import Config, Origin, defaults_of
+from engine.config.load import Config, defaults_of
 from engine.run.kinds import Kind
+from engine.run.manifest import Origin
 
 _TABLE = Path(__file__).with_name("unread.yaml")
 _MODEL = "actor_rollout_ref.model"

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, repr=False)
 class OpenedRun(Run):
     """A run for notebooks: what ``Run`` has, and its numbers as frames. Each access reads the files
-    as they are now."""
+    as they are now.
+
+    A class beside ``Run``, because the answers come from rooms above that of ``Run``.
+    """
 
     def __repr__(self) -> str:
         step, total = self.step, self.total_steps
@@ -57,6 +60,7 @@ class OpenedRun(Run):
 
     @property
     def total_steps(self) -> int | None:
+        """The steps that the run is to take; None where that is not known."""
         return observed_state(self).total_steps
 
     @property

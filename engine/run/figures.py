@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType, field
 
-from engine.base import files, jsonl
+from engine.base import files
 from engine.base.holes import lines_backwards
-from engine.base.typed import Integer, decode_record, read_lines
+from engine.base.typed import Integer, Number, decode_record, read_lines
 from engine.run.run import Run
 from engine.run.system_sample import SystemSample
 
@@ -28,11 +28,6 @@ _FARTHEST = 4 << 20
 """Bytes from the end that are searched: a run that never validates would be read completely."""
 
 
-class _Step(Struct, frozen=True, gc=False):
-    step: Integer
-    metrics: dict[str, object]
-
-
 @dataclass(frozen=True)
 class Figures:
     """``rewards`` are the mean rewards of the last steps, oldest first; None where it was NaN.
@@ -44,6 +39,21 @@ class Figures:
     rewards: tuple[float | None, ...] = ()
     losses: tuple[float | None, ...] = ()
     validation: float | None = None
+
+
+class _Metrics(Struct, frozen=True, gc=False):
+    """None where the trainer wrote a NaN."""
+
+    reward: Number | UnsetType | None = field(default=UNSET, name=REWARD)
+    loss: Number | UnsetType | None = field(default=UNSET, name=LOSS)
+    validation: Number | None = field(default=None, name=VALIDATION)
+
+
+class _Step(Struct, frozen=True, gc=False):
+    """What is read of a line of ``train_log.jsonl``: half of the time of all its metrics."""
+
+    step: Integer
+    metrics: _Metrics
 
 
 def read_figures(train_log: Path) -> Figures:
@@ -62,15 +72,15 @@ def read_figures(train_log: Path) -> Figures:
             break
         if _VALIDATION_KEY not in line and (has_curve or not any(k in line for k in _CURVE_KEYS)):
             continue
-        if (logged := decode_record(line, _Step)) is None:
+        if (record := decode_record(line, _Step)) is None:
             continue
-        step, metrics = logged.step, logged.metrics
-        if REWARD in metrics:
-            rewards.setdefault(step, jsonl.number(metrics[REWARD]))
-        elif LOSS in metrics:
-            losses.setdefault(step, jsonl.number(metrics[LOSS]))
-        if (validation := jsonl.number(metrics.get(VALIDATION))) is not None:
-            validations.setdefault(step, validation)
+        step, metrics = record.step, record.metrics
+        if metrics.reward is not UNSET:
+            rewards.setdefault(step, metrics.reward)
+        elif metrics.loss is not UNSET:
+            losses.setdefault(step, metrics.loss)
+        if metrics.validation is not None:
+            validations.setdefault(step, metrics.validation)
     validation = validations[max(validations)] if validations else None
     return Figures(_newest(rewards), () if rewards else _newest(losses), validation)
 

@@ -41,7 +41,9 @@ class Evidence:
     """
 
     text: str
+    """One line, secrets masked."""
     path: str | None = None
+    """The file that holds it."""
     offset: int | None = None
     step: int | None = None
     values: Mapping[str, float | int | str | None] = field(default_factory=dict)
@@ -63,11 +65,15 @@ class Change:
 
     kind: str
     key: str
+    """A dotted key, or the name of a variable."""
     after: object
+    """The value of the next launch."""
     before: object = None
+    """The value of this run."""
     why: str = ""
 
     def to_json(self) -> dict[str, object]:
+        """The change as ``--json`` prints it."""
         return {
             "kind": self.kind,
             "key": self.key,
@@ -85,8 +91,10 @@ class Fix:
     """
 
     title: str
+    """What to do, beginning with a verb."""
     changes: tuple[Change, ...] = ()
     effect: str = ""
+    """What to expect of it."""
     key: str = ""
 
     @property
@@ -116,15 +124,21 @@ class Finding:
 
     id: str
     severity: Severity
+    """``critical``, ``error``, ``warning`` or ``info``."""
     title: str
+    """What is wrong."""
     cause: str
+    """Why, with numbers."""
     evidence: tuple[Evidence, ...] = ()
+    """The proofs."""
     fixes: tuple[Fix, ...] = ()
+    """What to do."""
     onset_step: int | None = None
     confidence: float = 1.0
     not_checked: tuple[str, ...] = ()
     followed_by: tuple[Finding, ...] = ()
     source: str = ""
+    """Where the rule comes from."""
     counted: Literal["step", "record"] = "step"
 
     def __post_init__(self) -> None:

@@ -8,21 +8,18 @@ were written, because they are used.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import force_setattr
 
 from engine.base import jsonl
-from engine.base.typed import Integer, Line, Location, Moment, VariableName, Word, Words
+from engine.base.typed import Integer, Json, Line, Location, Moment, VariableName, Word, Words
 from engine.run.identity import Identity
 from engine.run.kinds import ADOPTED, COMMAND, KINDS, PIPELINE
-
-_DEEPEST = 32
-"""No written value is nested deeper; readers use recursion."""
 
 _CHECKPOINT_KEYS = frozenset(kind.checkpoint_key for kind in KINDS.values())
 
@@ -39,20 +36,19 @@ _MOVED = {
 """Modules in the commands of earlier manifests, by the name that they had then."""
 
 
-class Setting(Struct, frozen=True, omit_defaults=True):
-    """An effective value of a config; ``origin`` is default, file, cli, environment or implied."""
+Origin = Literal["default", "preset", "file", "cli", "environment", "implied"]
+"""Where a value came from; ``implied``: nobody set it, it follows from values that were set."""
 
-    value: object
-    origin: str = ""
+
+class Setting(Struct, frozen=True, omit_defaults=True, gc=False):
+    """An effective value of a config."""
+
+    value: Json
+    """The value that the trainer got."""
+    origin: Origin | Literal[""] = ""
+    """Empty where it is not known."""
     reference: bool = False
     """Whether the value is a ``${...}`` that refers to a secret."""
-
-    def __post_init__(self) -> None:
-        # Of a thousand settings nearly none takes more than these two tests.
-        if type(self.value) in (dict, list):
-            force_setattr(self, "value", _plain(self.value))
-        if not self.origin.isprintable():
-            force_setattr(self, "origin", jsonl.line(self.origin))
 
     @property
     def is_chosen(self) -> bool:
@@ -78,9 +74,13 @@ class Override(Struct, frozen=True, kw_only=True):
     """A value that the command line or the environment set over that of the config file."""
 
     key: Line
+    """The dotted key."""
     before: object = None
+    """The value of the config file."""
     after: object = None
+    """The value that the run used."""
     origin: Line | None = None
+    """``cli``, ``environment`` or ``preset``."""
     end: Line | UnsetType = UNSET
     """The end of the key that a launch accepts and that names no other key."""
 
@@ -106,7 +106,9 @@ class Parent(Struct, frozen=True):
     of its config (``relaunch``)."""
 
     run: Line
+    """The ID of that run."""
     relation: Line
+    """``fix``, ``reproduction`` or ``relaunch``."""
 
     def __post_init__(self) -> None:
         _require(self.run, "run")
@@ -127,7 +129,9 @@ class FileFacts(Struct, frozen=True, omit_defaults=True):
     sha256: Line | None = None
     sampled_sha256: Line | None = None
     bytes: Integer | None = None
+    """The size."""
     rows: Integer | None = None
+    """Of data; None for other files."""
 
     def __post_init__(self) -> None:
         _require(self.digest, "sha256")
@@ -149,20 +153,24 @@ class Surroundings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     gave it: comparisons show every fact in them. ``git`` is None outside of a repository.
     """
 
-    environment: dict[str, object] = {}
-    git: dict[str, object] | UnsetType | None = UNSET
-    hardware: dict[str, object] = {}
+    environment: dict[str, Json] = {}
+    """``python``, ``packages``, ``variables`` and others."""
+    git: dict[str, Json] | UnsetType | None = UNSET
+    """``commit``, ``branch`` and ``dirty``; UNSET where it was not recorded."""
+    hardware: dict[str, Json] = {}
+    """``cpu``, ``gpus``, ``memory`` (bytes) and others."""
     recipe_file: dict[Location, FileFacts] = {}
+    """The config file."""
     data: dict[Location, FileFacts] = {}
+    """Training and validation files."""
     code: dict[Location, FileFacts] = {}
     """The reward function; its own file is the first."""
     reward_inputs: dict[Location, FileFacts] = {}
+    """Files that the reward function reads."""
     tools: dict[Location, FileFacts] = {}
+    """The code of the tools of an agent loop."""
     model: dict[Location, FileFacts] = {}
-
-    def __post_init__(self) -> None:
-        for name in ("environment", "git", "hardware"):
-            force_setattr(self, name, _plain(getattr(self, name)))
+    """The files of the model that training starts from."""
 
     def files(self, part: str) -> Files:
         """The files of one of ``FILE_PARTS``."""
@@ -186,9 +194,13 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One start of a run. ``from_`` is the checkpoint that it began with."""
 
     number: Integer
+    """From 1."""
     started: Moment | None = None
+    """When it was started."""
     argv: Words = ()
+    """The command that the supervisor starts."""
     from_step: Integer | None = None
+    """The step of that checkpoint; None for a start from the model."""
     from_: Location | None = msgspec.field(default=None, name="from")
     changes_since: list[Difference] = []
     """What changed since the attempt before."""
@@ -267,48 +279,80 @@ class Manifest(Surroundings, frozen=True, kw_only=True, omit_defaults=True):
     """All of a manifest but the config. Without a valid file it is empty."""
 
     v: Integer | None = None
+    """The version of the format."""
     id: Line | None = None
+    """The ID of the run."""
     mark: Line | None = None
     """The text that the run's processes carry."""
     folder: Place | None = None
+    """Where the launch made the run; a copy is elsewhere."""
     name: Line | None = None
+<<<<<<< HEAD
     config_name: Line | None = msgspec.field(default=None, name="recipe")
+=======
+    """The ID that the launch chose."""
+    recipe: Line | None = None
+>>>>>>> 95f101e1 (docs/api.md is the reference of the Python API, generated from docstrings and signatures)
     """The name of the config, or the title of a command."""
     config_path: Location | None = None
+    """The config file, as the launch found it."""
     kind: Line | None = None
+    """``grpo``, ``sft`` or ``command``."""
     description: Line | None = None
+    """``grubrics.description`` of the config."""
     argv: Words = ()
+    """The command line that launched the trainer."""
     cwd: Location | None = None
+    """The folder of the launch."""
     variables: dict[VariableName, Word] = {}
     """What the processes are given besides the environment of the launch."""
     created: Moment | None = None
+    """When the run was launched."""
     fingerprint: Line | None = None
+    """A hash of values, data and code: equal for runs that train the same."""
     changes: list[Override] = []
+    """The overrides of the launch."""
     in_file: dict[Line, object] | None = None
+    """What the config file had for overridden keys; see ``values_in_file``."""
     world_size: Integer | None = None
-    seeds: dict[str, object] = {}
+    """The processes that train: one for each GPU, or each rank on a CPU."""
+    seeds: dict[str, Json] = {}
+    """The values of all keys that end in ``seed``."""
     deterministic: dict[VariableName, Word] | None = None
+    """The variables that make training deterministic; None without."""
     total_steps: Integer | None = None
+    """The steps that the run was to take; None where that was not known."""
     checkpoint_dir: Location | None = None
+    """The folder of its checkpoints; relative ones begin at ``cwd``."""
     parent: Parent | None = None
+    """None for a run that derives from no other."""
     drift: list[Difference] = []
     """How the surroundings differ from those of the parent."""
     warnings: list[Line] = []
+    """What the launch warned of."""
     queue: Ticket | None = None
+    """What the run waited for; None for one that did not wait."""
     gpus: Integer | None = None
+    """The GPUs that a command was given."""
     metrics: Line | None = None
+    """The file of a command's metrics, where it was named."""
     format: Line | None = None
+    """The format of a command's logs, where it was named."""
     ray: Line | None = None
+    """The address of the Ray cluster; None on this machine."""
     slurm: Words | None = None
+    """The options of its Slurm job; None without."""
     adopted: Adopted | None = None
+    """Only of a run that was launched elsewhere."""
     pipeline: PipelineRecord | None = None
+    """Only of a run that launches the stages of a pipeline."""
     wandb: WandbNames | None = None
+    """None for a run without a config."""
     attempts: list[AttemptRecord] = []
+    """The starts of the run, the oldest first."""
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         force_setattr(self, "argv", _present_names(self.argv))
-        force_setattr(self, "seeds", _plain(self.seeds))
         if self.in_file is not None:
             force_setattr(self, "in_file", _shown(self.in_file))
 
@@ -383,6 +427,7 @@ class FullManifest(Manifest, frozen=True, kw_only=True, omit_defaults=True):
     """A manifest with every value of the config: a thousand of them."""
 
     config: dict[str, Setting] = {}
+    """By dotted key."""
 
     @property
     def values(self) -> dict[str, object]:
@@ -415,20 +460,9 @@ def _format_value(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: object, depth: int = _DEEPEST) -> object:
-    """A JSON value without NaN and without values that are nested too deeply."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _plain(item, depth - 1) for key, item in value.items()} if depth else None
-    if isinstance(value, list):
-        return [_plain(item, depth - 1) for item in value] if depth else None
-    return value
-
-
 def _shown(value: object) -> object:
     """A JSON value for display only."""
-    return _tidy(_plain(value))
+    return _tidy(jsonl.shallow(value))
 
 
 def _tidy(value: object) -> object:

@@ -56,6 +56,7 @@ class Run:
     """
 
     path: Path
+    """The folder of the run."""
 
     @property
     def id(self) -> str:
@@ -65,6 +66,7 @@ class Run:
 
     @property
     def manifest_file(self) -> Path:
+        """What the launch recorded: ``Manifest``."""
         return self.path / "manifest.json"
 
     @property
@@ -80,14 +82,17 @@ class Run:
 
     @property
     def state_file(self) -> Path:
+        """State, step and heartbeat, which the supervisor replaces."""
         return self.path / "state.json"
 
     @property
     def events(self) -> Path:
+        """What happened to the run: a line of JSON for each event."""
         return self.path / "run_log.jsonl"
 
     @property
     def train_log(self) -> Path:
+        """The metrics of all attempts: a line of JSON for each step."""
         return self.path / "train_log.jsonl"
 
     @property
@@ -107,6 +112,7 @@ class Run:
 
     @property
     def requests(self) -> Path:
+        """What commands ask of the supervisor."""
         return self.path / "requests"
 
     def is_one(self) -> bool:
@@ -116,6 +122,7 @@ class Run:
         return self.state_file.exists() or self.read_manifest().v is not None
 
     def attempt(self, number: int) -> Attempt:
+        """The attempt with this number, from 1. Its folder may be missing."""
         return Attempt(self.path / f"attempt_{number}")
 
     def attempts(self) -> list[Attempt]:
@@ -179,33 +186,41 @@ class Attempt:
     """One start of a run, ``attempt_<n>``: raw output and numbers of its processes."""
 
     path: Path
+    """The folder of the attempt."""
 
     @property
     def number(self) -> int:
+        """From 1."""
         return int(self.path.name.removeprefix("attempt_"))
 
     @property
     def console(self) -> Path:
+        """What its processes printed."""
         return self.path / "console.log"
 
     @property
     def metrics(self) -> Path:
+        """The metrics as the trainer logs them: a line of JSON for each step."""
         return self.path / "metrics.jsonl"
 
     @property
     def reward(self) -> Path:
+        """A line of JSON for each scored rollout: ``RewardRecord``."""
         return self.path / "reward.jsonl"
 
     @property
     def system(self) -> Path:
+        """Samples of the machine: a line of JSON for each."""
         return self.path / "system.jsonl"
 
     @property
     def rollouts(self) -> Path:
+        """The folder of the rollouts that the trainer dumps: a file for each step."""
         return self.path / "rollouts"
 
     @property
     def validation(self) -> Path:
+        """The same of validations."""
         return self.path / "validation"
 
 

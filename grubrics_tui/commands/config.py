@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 from engine.base.errors import UsageError, unknown_name
 from engine.base.text import format_config_value
@@ -15,6 +15,7 @@ from grubrics_tui.commands.shared import Command, Task, flag, option, options, p
 if TYPE_CHECKING:
     from engine.config.load import Config
     from engine.report.run_config import ConfigValue
+    from engine.run.manifest import Origin
     from grubrics_tui.model.run_source import Watched
 
 
@@ -123,7 +124,7 @@ def _read_config(name: str, overrides: list[str], run: Watched | None) -> Config
     manifest."""
     from dataclasses import replace
 
-    from engine.config.load import Origin, load_config
+    from engine.config.load import load_config
 
     if run is None:
         return load_config(name, overrides)
@@ -135,9 +136,7 @@ def _read_config(name: str, overrides: list[str], run: Watched | None) -> Config
         raise UsageError(f"{run.manifest_file} has no config values")
     config = load_config(str(run.config_file), (), {})
     origins: dict[str, Origin] = {
-        key: cast("Origin", recorded[key].origin)
-        if config.is_chosen(key) and key in recorded
-        else default
+        key: (config.is_chosen(key) and key in recorded and recorded[key].origin) or default
         for key, default in config.origins.items()
     }
     return replace(config, origins=origins)

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from engine.base import jsonl
-from engine.run.manifest import Setting
+from engine.run.manifest import Origin, Setting
 from engine.run.processes import identify
 from engine.run.run import Run
 from engine.run.state import RunState, StateName, write_state
@@ -102,7 +102,7 @@ class SampleRun:
         sample.say("starting")
         return sample
 
-    def configure(self, values: Mapping[str, tuple[Any, str]]) -> None:
+    def configure(self, values: Mapping[str, tuple[Any, Origin]]) -> None:
         """The run's configuration: of every key its value and where that came from."""
         config = {key: Setting(value, origin) for key, (value, origin) in values.items()}
         self.run.write_manifest(replace(self.run.read_full_manifest(), config=config))

@@ -37,6 +37,7 @@ class ScoringError(Struct, frozen=True, gc=False):
     """Why a rollout has no reward. ``message`` is one line and never contains a credential."""
 
     kind: ErrorKind = "other"
+    """``auth``, ``rate_limit``, ``timeout``, ``parse`` and others."""
     message: Line = ""
 
 
@@ -44,16 +45,21 @@ class Tokens(Struct, frozen=True, gc=False):
     """Input and output tokens of a judge's calls, as the server counts them."""
 
     input: Integer
+    """Of the messages."""
     output: Integer
+    """Of the replies."""
 
 
 class Position(Struct, frozen=True, gc=False, kw_only=True):
     """Where in a run a rollout belongs. ``group`` is its prompt in this step."""
 
     split: Split = "train"
+    """``train`` or ``val``."""
     step: Integer | None = None
+    """The training step."""
     group: str = ""
     rollout: Integer | None = None
+    """Its number in the group."""
 
 
 class RewardRecord(Position, frozen=True, gc=False, kw_only=True):
@@ -70,21 +76,29 @@ class RewardRecord(Position, frozen=True, gc=False, kw_only=True):
     t: Moment | None = None
     pid: Integer | None = None
     question_id: str = ""
+    """The record of the data."""
     rubric: str | None = None
     answer: str | None = None
     ground_truth: str | bool | int | float | None = None
     gold_scores: tuple[Number | None, ...] = ()
+    """The scores that the answers should have."""
     reward: Number | None = None
     parts: dict[str, Number | None] | None = None
     judge_scores: tuple[Number | None, ...] | None = None
+    """The scores that the judge gave."""
     judge_latency_s: Number | None = None
     semaphore_wait_s: Number | None = None
+    """Seconds that its calls waited for their turn."""
     attempts: Integer = 0
     failed_attempts: tuple[str, ...] | None = None
     tokens: Tokens | None = None
+    """Of all calls; None where the server counts none."""
     duration_s: Number | None = None
+    """Seconds that the reward took."""
     error: ScoringError | None = None
+    """None for a scored rollout."""
     n_chars: Integer | None = None
+    """Characters of the text; None in earlier records."""
     blocked: tuple[str, ...] | None = None
     """The texts of the blocklist in the response; None without a blocklist."""
     conversation: Conversation | None = None
@@ -92,6 +106,7 @@ class RewardRecord(Position, frozen=True, gc=False, kw_only=True):
 
     @property
     def key(self) -> Key:
+        """What joins the record and a dumped row: group and rollout."""
         return self.group, self.rollout
 
     @property

@@ -16,11 +16,11 @@ from engine.report.differences import (
     environment_differences,
     short_text,
 )
-from engine.run.manifest import FileFacts, FullManifest, Setting
+from engine.run.manifest import FileFacts, FullManifest, Origin, Setting
 from tests.manifests import make_manifest
 
 
-def manifest(origin: str = "file", **values: Any) -> FullManifest:
+def manifest(origin: Origin = "file", **values: Any) -> FullManifest:
     config = {key.replace("__", "."): Setting(value, origin) for key, value in values.items()}
     return FullManifest(config=config)
 

@@ -366,7 +366,7 @@ async def test_every_size_is_survived(
 
 @pytest.mark.thorough
 async def test_hostile_text_is_inert(three: dict[str, SampleRun], runs: Path) -> None:
-    three["long"].configure({f"data.{HOSTILE}": (HOSTILE, HOSTILE)})
+    three["long"].configure({f"data.{HOSTILE}": (HOSTILE, "cli")})
     record = {
         "v": 1,
         "step": 31,
