@@ -287,12 +287,8 @@ class Manifest(Surroundings, frozen=True, kw_only=True, omit_defaults=True):
     folder: Place | None = None
     """Where the launch made the run; a copy is elsewhere."""
     name: Line | None = None
-<<<<<<< HEAD
-    config_name: Line | None = msgspec.field(default=None, name="recipe")
-=======
     """The ID that the launch chose."""
-    recipe: Line | None = None
->>>>>>> 95f101e1 (docs/api.md is the reference of the Python API, generated from docstrings and signatures)
+    config_name: Line | None = msgspec.field(default=None, name="recipe")
     """The name of the config, or the title of a command."""
     config_path: Location | None = None
     """The config file, as the launch found it."""
