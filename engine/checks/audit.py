@@ -50,7 +50,7 @@ def check(subject: Subject) -> Check:
     )
     command = f"grubrics-tui audit {shlex.join([config.name, *config.overrides])}"
     try:
-        rows = read_audit_rows(data_files(config)[0].expanduser(), _ROWS)
+        rows = read_audit_rows(data_files(config)[0], _ROWS)
         audit = asyncio.run(run_audit(function, rows, options, subject.env))
     except UsageError as error:
         return skip(ID, f"not audited: {error}")

@@ -58,7 +58,7 @@ _OWN_SFT = f"write a line {_LINE_FORMAT} for each example (docs/data.md)"
 def check(subject: Subject) -> Check:
     """Check every training and validation file of the config."""
     config = subject.config
-    paths = dict.fromkeys(path.expanduser() for path in data_files(config))
+    paths = dict.fromkeys(data_files(config))
     checks = [_check_file(config, path) for path in paths] + [*check_hashes(config, ID)]
     are_sound = all(check.status != "fail" for check in checks)
     for split in SPLITS if config.kind == GRPO else ():

@@ -44,7 +44,7 @@ def check_hashes(config: Config, check_id: str) -> Iterator[Check]:
     expected: Sequence[str] | None = config.get(EXPECT_DATA)
     if expected is None:
         return
-    paths = dict.fromkeys(path.expanduser() for path in data_files(config))
+    paths = dict.fromkeys(data_files(config))
     hashes = {path: content_hash(path) for path in paths if path.is_file()}
     for path, actual in hashes.items():
         if not _matches(actual, expected):

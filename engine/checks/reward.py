@@ -196,7 +196,7 @@ def _read_rows(config: Config) -> list[tuple[int, dict[str, Any]]]:
     None are read from a file that cannot be: the check ``parquet`` reports it.
     """
     try:
-        path = data_files(config)[0].expanduser()
+        path = data_files(config)[0]
         columns = [name for name in _COLUMNS if name in pq.read_schema(path).names]
         batches = pq.ParquetFile(path).iter_batches(_READ_ROWS, columns=columns)
         rows = [*enumerate(row for batch in islice(batches, 1) for row in batch.to_pylist())]

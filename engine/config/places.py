@@ -56,7 +56,12 @@ DATA_KEYS = tuple(
 
 def data_files(config: Config) -> list[Path]:
     """Return the files that a config trains and validates on."""
-    return [Path(name) for key in DATA_KEYS for name in config.listed(key) if name]
+    return [data_path(name) for key in DATA_KEYS for name in config.listed(key) if name]
+
+
+def data_path(name: object) -> Path:
+    """Return the file that a data key of a config names."""
+    return Path(str(name)).expanduser()
 
 
 def checkpoint_dir(config: Config) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.base import files
 from engine.base.files import content_hash
 from engine.base.jsonl import number
-from engine.config.places import DATA_KEYS
+from engine.config.places import DATA_KEYS, data_path
 from engine.run.manifest import FileFacts, FullManifest
 from engine.run.run import Run
 
@@ -52,7 +52,7 @@ def kept_overrides(run: Run, manifest: FullManifest, changed: Collection[str]) -
     for key in DATA_KEYS:
         value = manifest.value(key)
         names = value if isinstance(value, list) else [value]
-        replaced = [str(copies.get(str(Path(str(name))), name)) if name else name for name in names]
+        replaced = [str(copies.get(str(data_path(name)), name)) if name else name for name in names]
         if replaced != names:
             yield f"{key}={json.dumps(replaced if isinstance(value, list) else replaced[0])}"
 

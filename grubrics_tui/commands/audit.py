@@ -6,7 +6,6 @@ import asyncio
 import os
 import textwrap
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -74,7 +73,7 @@ def audit(
     files = data_files(config)
     if not files:
         raise UsageError(f"{config.path}: data.train_files names no file")
-    sample = read_audit_rows(Path(files[0]).expanduser(), rows)
+    sample = read_audit_rows(files[0], rows)
     options = AuditOptions(style=right, limit_s=limit)
     result = asyncio.run(run_audit(function, sample, options, os.environ))
     model = None if run is None else _read_score(run)

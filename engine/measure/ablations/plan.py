@@ -21,7 +21,7 @@ from engine.base.files import content_hash
 from engine.base.typed import to_json
 from engine.config.frozen import manifest_config, pinned_config, training_fingerprint
 from engine.config.load import Config, load_config, parse_override
-from engine.config.places import DATA_KEYS, data_files
+from engine.config.places import DATA_KEYS, data_files, data_path
 from engine.config.scoring import asks_judge
 from engine.config.unread import unread
 from engine.data.contract import read_facts, rewrite_prompts, write_with_excerpts
@@ -436,9 +436,10 @@ def _data_overrides(config: Config, rewrites: Sequence[Rewrite]) -> Iterator[str
     for key in DATA_KEYS:
         value = config.get(key)
         if isinstance(value, list):
-            yield f"{key}=[{','.join(targets.get(str(Path(name)), str(name)) for name in value)}]"
+            names = (targets.get(str(data_path(name)), str(name)) for name in value)
+            yield f"{key}=[{','.join(names)}]"
         elif value:
-            yield f"{key}={targets.get(str(Path(value)), value)}"
+            yield f"{key}={targets.get(str(data_path(value)), value)}"
 
 
 PRESETS: Mapping[str, tuple[str, ...]] = {

@@ -78,3 +78,19 @@ def test_only_changed_files_are_replaced(run: Run, tmp_path: Path) -> None:
     keep_data(run, manifest)
     copy = find_copy(run, "c", manifest.data["c"])
     assert list(kept_overrides(run, manifest, ["c"])) == [f'data.train_files=["b", "{copy}"]']
+
+
+def test_a_file_below_the_home_is_replaced_as_the_config_names_it(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = write_manifest(tmp_path, {"a": 10, "b": 20})
+    monkeypatch.setenv("HOME", str(tmp_path))
+    home = FullManifest(
+        cwd="/",
+        data={str(tmp_path / name): facts for name, facts in manifest.data.items()},
+        config={LIMIT: Setting(1), "data.train_files": Setting(["~/b"])},
+    )
+    keep_data(run, home)
+    changed = str(tmp_path / "b")
+    copy = find_copy(run, changed, home.data[changed])
+    assert list(kept_overrides(run, home, [changed])) == [f'data.train_files=["{copy}"]']
