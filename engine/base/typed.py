@@ -99,7 +99,7 @@ def decode_record(text: bytes, kind: type[S]) -> S | None:
     """
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, RecursionError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return convert_record(jsonl.parse_line(text), kind)
 
 

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from engine.base.jsonl import number
 from engine.checks.check import Check, Subject, summary, warn
 from engine.checks.complete_change import as_overrides
 from engine.config.compose import TEMPERATURE_SCHEDULE
@@ -88,8 +89,8 @@ def value_findings(context: RuleContext) -> list[Finding]:
     findings = []
     case = Case(context, 1)
     key = context.kind.learning_rate_key if context.kind else None
-    rate = context.get(key)
-    if key and isinstance(rate, int | float) and rate > _HIGHEST_RATE:
+    rate = number(context.get(key))
+    if key and rate is not None and rate > _HIGHEST_RATE:
         finding_kind, evidence = KINDS["kl_or_grad_blowup.rate"], _evidence(key, rate)
         findings.append(finding_kind.finding(case, evidence, key=key, rate=f"{rate:g}"))
     return findings + (list(_grpo_findings(context, case)) if context.kind == GRPO else [])

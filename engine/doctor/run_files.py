@@ -1,5 +1,6 @@
 """Rules on the files of a run beside its console and metrics: what blocks a stalled run, what the
-system refused, the memory for the next checkpoint, and metrics that were never read."""
+system refused, the memory for the next checkpoint, metrics that were never read, a damaged
+config."""
 
 from __future__ import annotations
 
@@ -26,14 +27,19 @@ _LATE_S = 600.0
 
 
 class RunFiles:
-    """Diagnoses a run by its files; computes the size of its checkpoints only once."""
+    """Diagnoses a run by its files; reads its config and computes the size of its checkpoints only
+    once."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._needed: int | None = None
+        self._config: list[Finding] | None = None
 
     def findings(self, state: RunState) -> list[Finding]:
+        if self._config is None:
+            self._config = _damaged_config(self._run)
         return [
+            *self._config,
             *_stall_findings(self._run, state),
             *_system_findings(self._run, state),
             *_unread_metrics(self._run, state),
@@ -63,6 +69,15 @@ class RunFiles:
             total=format_size(total),
         )
         return [finding]
+
+
+def _damaged_config(run: Run) -> list[Finding]:
+    """Say that the values of the config are not known; empty if they are, or if there are none."""
+    file = run.settings_file
+    if not file.exists() or run.read_config():
+        return []
+    evidence = Evidence("no values of a config", str(file))
+    return [KINDS["config_error.values_lost"].finding(Case(), evidence, file=file.name)]
 
 
 def _stall_findings(run: Run, state: RunState) -> list[Finding]:

@@ -61,8 +61,8 @@ class ScoreRow(Struct, frozen=True):
 
     uid: str
     sample: Integer
-    reward: Number | None = None
-    parts: Mapping[str, Number | None] = {}
+    reward: Number | None
+    parts: Mapping[str, Number | None]
     error: str | None = None
     calls: Integer = 0
     """Calls of the judge that it took; ``prompt_tokens`` and ``tokens`` are theirs."""
@@ -97,11 +97,17 @@ class TargetDir:
         return {row.key: row for row in typed.read_lines(self.answers, AnswerRow)}
 
     def read_scores(self) -> dict[Key, ScoreRow]:
-        """The scores by item and sample; the last line wins, because errors are tried again.
+        """The scores by item and sample; the last line wins, because errors are tried again. One
+        with neither a score nor an error may be damaged, and replaces none.
 
         A loss needs no scoring: it is a score as soon as it is an answer.
         """
-        scores = {row.key: row for row in typed.read_lines(self.scores, ScoreRow)}
+        scores = dict[Key, ScoreRow]()
+        for row in typed.read_lines(self.scores, ScoreRow):
+            if row.is_scored or row.error is not None:
+                scores[row.key] = row
+            else:
+                scores.setdefault(row.key, row)
         for key, answer in self.read_answers().items():
             if answer.loss is not None:
                 scores[key] = ScoreRow(*key, None, {LOSS: answer.loss})

@@ -170,6 +170,14 @@ class Run:
         record = read_record(file, ConfigRecord)
         return {} if record is None else record.config
 
+    def no_config(self) -> str:
+        """The error for a run without a value of its config: the file that should hold them."""
+        file = self.settings_file if self._has_settings else self.manifest_file
+        problem, launched = f"{file} holds no values of a config", self.config_file
+        if not launched.exists():
+            return problem
+        return f"{problem}. Restore it from a copy of the run; {launched} is the config as launched"
+
     def write_manifest(self, manifest: FullManifest) -> None:
         """Write the manifest and the config. OSError."""
         if manifest.config or self._has_settings:

@@ -133,7 +133,7 @@ def _read_config(name: str, overrides: list[str], run: Watched | None) -> Config
     run.require_config()
     recorded = run.read_config()
     if not recorded:
-        raise UsageError(f"{run.manifest_file} has no config values")
+        raise UsageError(run.no_config())
     config = load_config(str(run.config_file), (), {})
     origins: dict[str, Origin] = {
         key: (config.is_chosen(key) and key in recorded and recorded[key].origin) or default
@@ -156,7 +156,9 @@ def _read_values(
         return config.kind.name, config_values(entries, in_file(config))
     read = read_run_config(run)
     if not read.values:
-        raise UsageError(f"{run.path} has no config values")
+        raise UsageError(
+            run.no_config() if isinstance(run, Run) else f"{run.path} has no config values"
+        )
     if isinstance(run, Run):
         return str(run.read_manifest().kind), read.values
     return run.kind.name, read.values

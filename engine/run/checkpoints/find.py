@@ -103,7 +103,8 @@ def check_checkpoint(run: Run) -> CheckpointReport:
         return CheckpointReport(False, f"{run.manifest_file}: missing or unreadable")
     folder = _folder(manifest)
     if folder is None:
-        return CheckpointReport(False, f"{run.manifest_file}: does not name a checkpoint folder")
+        problem = f"{run.manifest_file}: does not name a checkpoint folder"
+        return CheckpointReport(False, problem if manifest.config else run.no_config())
     mine, kind = Stamp.of(run, manifest), find_kind(manifest.kind)
     if kind is not None and kind.has_final_model:
         report, marked = _final_model(folder / "final"), folder / "final"

@@ -97,6 +97,6 @@ def _header(path: Path) -> dict[str, _Tensor]:
         raw = handle.read(length) if length <= _LONGEST_HEADER else b""
     try:
         header = msgspec.json.decode(raw, type=dict[str, _Tensor])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return {}
     return {name: entry for name, entry in header.items() if name != "__metadata__"}

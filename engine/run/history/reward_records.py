@@ -53,8 +53,8 @@ class Tokens(Struct, frozen=True, gc=False):
 class Position(Struct, frozen=True, gc=False, kw_only=True):
     """Where in a run a rollout belongs. ``group`` is its prompt in this step."""
 
-    split: Split = "train"
-    """``train`` or ``val``."""
+    split: Split | None = "train"
+    """``train`` or ``val``; None for a damaged one, which belongs to neither."""
     step: Integer | None = None
     """The training step."""
     group: str = ""
@@ -192,7 +192,7 @@ class RewardRecords:
     def _add(self, line: bytes, offset: int) -> None:
         # A line without the fields of a record is decoded three times as fast.
         place = decode_record(line, Position)
-        if place is None or place.step is None:
+        if place is None or place.step is None or place.split is None:
             return
         key = (place.split, place.step)
         ranges = self._ranges.setdefault(key, [])

@@ -94,8 +94,9 @@ class RewardJoiner:
             if record is None:
                 continue
             self.progress += 1
-            records = self._validation if record.split == "val" else self._train
-            records[record.step].append(record)
+            if record.split is not None:
+                records = self._validation if record.split == "val" else self._train
+                records[record.step].append(record)
         if self._reward.trouble is not None:
             raise self._reward.trouble
 

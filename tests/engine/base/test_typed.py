@@ -123,7 +123,9 @@ def test_values_of_any_type_have_no_nan() -> None:
     assert decode(value={"a": [1, float("nan")]}) == Record(value={"a": [1, None]})
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"{", b"3", b'{"id": "a"', b"\xff"])
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"{", b"3", b'{"id": "a"', b"\xff", b'{"id": "\xe9"}']
+)
 def test_a_text_that_is_no_object_is_no_record(text: bytes) -> None:
     assert decode_record(text, Record) is None
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from msgspec import structs
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
-from engine.measure.folder import ScoreRow
+from engine.base.typed import to_json
+from engine.measure.folder import ScoreRow, TargetDir
 from engine.measure.measures import Metric, metrics_of
 from engine.measure.summary import TargetRows, compare_targets, find_results, settle_scale
 from tests.engine.measure.evaluation_rows import make_rows
@@ -40,6 +43,15 @@ def test_an_answer_without_a_score_is_counted_and_is_no_zero() -> None:
     if_wrong = result_of(make_rows("run", [[1.0], [1.0], [0.0], [1.0]]))
     assert (result["mean_if_unscored_wrong"], if_wrong["mean"]) == (0.75, 0.75)
     assert result["ci_if_unscored_wrong"] == if_wrong["ci"] != result["ci"]
+
+
+@pytest.mark.parametrize("damage", [{"reward": "0.5"}, {"parts": 5}, {"sample": None}])
+def test_a_damaged_line_replaces_no_score(tmp_path: Path, damage: dict[str, object]) -> None:
+    folder = TargetDir(tmp_path)
+    row = to_json(ScoreRow("item", 0, 0.5, {"info": 1.0}))
+    for line in (row, {**row, **damage}):
+        jsonl.append(folder.scores, line)
+    assert folder.read_scores() == {("item", 0): ScoreRow("item", 0, 0.5, {"info": 1.0})}
 
 
 def test_a_target_without_any_score_has_no_mean() -> None:

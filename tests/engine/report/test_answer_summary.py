@@ -112,6 +112,7 @@ def test_a_repeated_step_of_a_run_counts_once(tmp_path: Path) -> None:
             record = {"split": "train", "step": step, "reward": attempt, "parts": {"valid": 1.0}}
             jsonl.append(run.attempt(attempt).reward, record)
         jsonl.append(run.attempt(attempt).reward, {"split": "val", "step": 3, "reward": 9})
+        jsonl.append(run.attempt(attempt).reward, {"split": True, "step": 3, "reward": 7})
     rows = read_rollouts(run)
     assert [(each["step"], each["reward"]) for each in rows] == [(1, 1), (2, 2), (3, 2)]
     assert summarize_rows("run", rows).json_valid_rate == 1.0
