@@ -48,7 +48,9 @@ def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         title, finding_id = summary["unhealthy"]["title"], summary["unhealthy"]["id"]
         yield "unhealthy", f"{title} [{finding_id}]. See: grubrics-tui diagnose {summary['id']}"
     yield "step", format_step(summary["step"], summary["total_steps"])
-    yield "config", f"{summary['config']} ({summary['kind']})"
+    is_known = summary["config"] or summary["kind"]
+    unknown = "unknown: the manifest names none"
+    yield "config", f"{summary['config']} ({summary['kind']})" if is_known else unknown
     yield "time", _time(summary)
     yield from _present(summary, ("waiting_for", "exit_code", "signal", "gpus", "ray", "ray_job"))
     if summary["attempts"] > 1:
