@@ -12,12 +12,12 @@ from pathlib import Path
 from msgspec import structs
 
 from engine.base import files, jsonl
-from engine.base.errors import UsageError
+from engine.base.errors import UsageError, shorten
 from engine.base.typed import Words, to_json
 from engine.checks.demands import EXPECT_DATA
 from engine.config.executed import require_own_code
 from engine.config.frozen import manifest_config, pinned_config
-from engine.config.load import load_config
+from engine.config.load import config_keys, load_config
 from engine.launch.drift import describe_drift, select_drift, software_drift
 from engine.launch.kept_data import find_copy, kept_overrides
 from engine.launch.launcher import start_supervisor
@@ -50,6 +50,8 @@ class Resumed:
 
 
 _NAMED_CHECKPOINTS = 4
+_LONGEST_LIST = 200
+"""Characters of the keys that an error names."""
 
 Source = tuple[Run, int | None]
 """A run, and the step of the checkpoint to resume from; None: its last complete one."""
@@ -109,10 +111,8 @@ def resume(run: Run, from_step: int | None = None) -> Resumed:
             chosen_cluster(manifest.ray, load_config(str(run.config_file), env={}))
         _require_expected_data(run, manifest, attempt)
         try:
-            moved = []
-            if manifest.config:
-                files.write_atomic(run.config_file, pinned_config(manifest.config))
-                moved = [jsonl.line(text) or "" for text in _moved_defaults(run, manifest)]
+            files.write_atomic(run.config_file, pinned_config(manifest.config))
+            moved = [jsonl.line(text) or "" for text in _moved_defaults(run, manifest)]
             warnings = (*planned.warnings, *moved)
             _begin(run, manifest, attempt, warnings, planned.state)
             vouch(run)
@@ -226,7 +226,25 @@ def _complete_manifest(run: Run) -> FullManifest:
     written = (jsonl.read_json(run.manifest_file) or {}).get("attempts", [])
     if len(attempts) != len(written) or not (attempts[0].argv and attempts[-1].argv):
         raise UsageError(f"{run.manifest_file}: an attempt has no number and argv")
+    _require_whole_config(run, manifest)
     return manifest
+
+
+def _require_whole_config(run: Run, manifest: FullManifest) -> None:
+    """UsageError if the recorded config, from which ``recipe.yaml`` is written, lacks a value."""
+    keys: set[str] = set()
+    with suppress(UsageError):  # One that is missing or damaged is written again.
+        keys = {*config_keys(str(run.config_file))[0]}
+    missing = sorted(keys - manifest.config.keys())
+    if manifest.config and not missing:
+        return
+    lost = shorten(", ".join(missing), _LONGEST_LIST)
+    what = f"values are missing or damaged: {lost}" if manifest.config else "holds no config"
+    file = run.settings_file if run.settings_file.exists() else run.manifest_file
+    raise UsageError(
+        f"{file}: {what}; the run cannot be resumed. Restore the file, or launch the run again: "
+        f"grubrics-tui launch --from {run.id}"
+    )
 
 
 def _require_ended(run: Run) -> RunState:

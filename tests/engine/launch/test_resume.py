@@ -40,6 +40,16 @@ data: {train_files: train.jsonl, train_batch_size: 4}
 trainer: {default_local_dir: checkpoints, resume_mode: disable, total_training_steps: 8}
 """
 
+SFT = {
+    key: {"value": value, "origin": "file"}
+    for key, value in {
+        "grubrics.kind": "sft",
+        "model.path": "model",
+        "data.train_file": "train.jsonl",
+        "training.output_dir": "checkpoints",
+    }.items()
+}
+
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
@@ -244,7 +254,8 @@ def test_steps_after_the_chosen_one_are_no_longer_the_last(run: Run, folder: Pat
 
 
 def test_sft_resumes_from_its_own_checkpoint_layout(run: Run, folder: Path) -> None:
-    rewrite(run, kind="sft", config={})
+    run.config_file.unlink()
+    rewrite(run, kind="sft", config=SFT)
     save_step(folder, 4, sft_files())
     track(folder, 4)
     log(run, 1, 2, 3, 4, 5)
@@ -261,7 +272,7 @@ def test_sft_without_its_final_model_can_be_resumed(run: Run, folder: Path) -> N
     log(run, *range(1, 9))
     with pytest.raises(UsageError, match=r"grubrics\.kind"):  # the config above is no SFT config
         resume(run)
-    rewrite(run, config={})
+    rewrite(run, config=SFT)
     assert resume(run).step == 8
 
 
@@ -310,6 +321,41 @@ def test_a_changed_default_is_reported(run: Run, folder: Path) -> None:
     change_config(run, **{"judge.max_tokens": {"value": 1, "origin": "default"}})
     vouch(run)
     assert "the default of judge.max_tokens changed from 1 to " in resume(run).warnings[0]
+
+
+@pytest.mark.parametrize("entry", ["broken", {"origin": "cli"}, None])
+@pytest.mark.parametrize("apart", [True, False])
+def test_a_recorded_config_that_lost_a_value_is_refused(
+    run: Run, folder: Path, entry: object, apart: bool
+) -> None:
+    save(folder, 2)
+    log(run, 1, 2)
+    file = run.settings_file
+    recorded = jsonl.read_json(file) or {}
+    if not apart:
+        file.unlink()
+        file = run.manifest_file
+        recorded = {**(jsonl.read_json(file) or {}), "config": recorded["config"]}
+    recorded["config"]["data.train_batch_size"] = entry
+    jsonl.write_json(file, recorded)
+    vouch(run)
+    before = run.config_file.read_text()
+    with pytest.raises(UsageError, match=f"{file}: .*: data.train_batch_size; the run cannot"):
+        resume(run)
+    jsonl.write_json(file, {**recorded, "config": "cut"})
+    vouch(run)
+    with pytest.raises(UsageError, match=f"{file}: holds no config"):
+        resume_plan(run)
+    assert run.config_file.read_text() == before
+    assert newest(run).number == 1
+
+
+def test_a_config_file_that_is_gone_is_written_again(run: Run, folder: Path) -> None:
+    before = run.config_file.read_text()
+    run.config_file.unlink()
+    vouch(run)
+    resume(run)
+    assert run.config_file.read_text() == before
 
 
 def test_only_a_folder_that_is_whole_is_gone_on_from(run: Run, folder: Path) -> None:
