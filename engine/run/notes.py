@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from engine.base import jsonl, locks, typed
+from engine.base import files, jsonl, locks, typed
 from engine.base.errors import UsageError, unknown_name
 from engine.base.masking import holds_secret, mask_text
 from engine.base.typed import Text
@@ -106,7 +107,8 @@ def _write(run: Run, notes: Notes) -> Notes:
         raise UsageError(
             f"run '{run.id}' would have {len(notes.tags)} tags; at most {MOST_TAGS} are allowed"
         )
-    typed.write_record(run.notes_file, notes)
+    others = jsonl.read_json(run.notes_file) or {}  # The fields of a later version stay.
+    jsonl.write_json(run.notes_file, {"v": 1, **others, **typed.to_json(notes)})
     return notes
 
 
@@ -121,11 +123,28 @@ def _changing(run: Run) -> Iterator[Notes]:
     """The present notes, locked against other changes.
 
     The lock is a separate file, since every change replaces the notes. On a file system without
-    locks, nothing is locked.
+    locks, nothing is locked. UsageError for a file that a change would lose a part of.
     """
     require(run)
     with locks.held_file(run.path / ".notes.lock"):
+        if damage := _damage(run.notes_file):
+            raise UsageError(f"{run.notes_file}: {damage}. Correct or delete the file")
         yield read_notes(run)
+
+
+def _damage(file: Path) -> str:
+    try:
+        content = jsonl.parse_line(files.read_regular(file, jsonl.LARGEST_FILE))
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return error.strerror or "cannot be read"
+    if content is None:
+        return "no JSON object"
+    tags, text = content.get("tags", []), content.get("text", "")
+    if not isinstance(tags, list) or len(tags) > MOST_TAGS or not all(map(is_tag, tags)):
+        return "'tags' is no list of tags"
+    return "" if isinstance(text, str) and len(text) <= LONGEST_NOTE else "'text' is no note"
 
 
 def is_tag(value: object) -> bool:

@@ -47,10 +47,13 @@ class StateFile:
         return jsonl.read_json(self._path) or {}
 
     def _change(self, change: Callable[[], dict[str, Any]]) -> None:
-        """Write what ``change`` makes of the content. OSError if the file cannot be written."""
+        """Write what ``change`` makes of the content. Fields of a later version stay.
+
+        OSError if the file cannot be written.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with locked(self._path):
-            jsonl.write_json(self._path, {"v": 1, **change()})
+            jsonl.write_json(self._path, {"v": 1, **self._read(), **change()})
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,35 @@ def test_too_much_is_refused(run: Run) -> None:
         add_tags(run, [f"t{number}" for number in range(MOST_TAGS + 1)])
 
 
+def test_fields_of_a_later_version_stay(run: Run) -> None:
+    jsonl.write_json(run.notes_file, {"v": 2, "tags": ["x"], "text": "keep", "stars": 5})
+    add_tags(run, ["good"])
+    write_note(run, "new")
+    written = {"v": 2, "tags": ["x", "good"], "text": "new", "stars": 5}
+    assert jsonl.read_json(run.notes_file) == written
+
+
+@pytest.mark.parametrize(
+    ("content", "damage"),
+    [
+        ('{"tags": ["x"], "te', "no JSON object"),
+        ('["x"]', "no JSON object"),
+        ('{"text": ["keep"]}', "'text' is no note"),
+        (f'{{"text": "{"x" * (LONGEST_NOTE + 1)}"}}', "'text' is no note"),
+        ('{"tags": ["x", "two words"]}', "'tags' is no list of tags"),
+        ('{"tags": "x"}', "'tags' is no list of tags"),
+        (" " * (jsonl.LARGEST_FILE + 1), "larger than the 16384 KiB"),
+    ],
+)
+def test_a_file_that_a_change_would_lose_a_part_of_is_refused(
+    run: Run, content: str, damage: str
+) -> None:
+    run.notes_file.write_text(content)
+    with pytest.raises(UsageError, match=f"notes.json: {damage}.*Correct or delete the file"):
+        add_tags(run, ["good"])
+    assert run.notes_file.read_text() == content
+
+
 def test_simultaneous_changes_are_all_stored(run: Run) -> None:
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda number: add_tags(run, [f"t{number}"]), range(16)))

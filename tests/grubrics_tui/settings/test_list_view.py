@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.base import jsonl
 from engine.base.errors import UsageError
 from grubrics_tui.settings.state_files import ListView, ListViewFile, check_filter_name
 
@@ -30,6 +31,13 @@ def test_a_change_keeps_what_another_tui_has_saved_meanwhile(path: Path) -> None
     first.save_filter("a", "x")
     second.save_filter("b", "y")
     assert first.remove_filter("a").filters == {"b": "y"}
+
+
+def test_fields_of_a_later_version_stay(path: Path) -> None:
+    jsonl.write_json(path, {"v": 2, "widths": [3]})
+    ListViewFile(path).save_columns(["step"])
+    kept = {"v": 2, "widths": [3], "columns": ["step"], "filters": {}}
+    assert jsonl.read_json(path) == kept
 
 
 @pytest.mark.parametrize(
