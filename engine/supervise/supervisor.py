@@ -19,6 +19,8 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeVar
 
+from msgspec import structs
+
 from engine.base import files
 from engine.base.errors import UsageError
 from engine.base.follow import Tail
@@ -107,7 +109,7 @@ class Supervisor:
         self._heard: Report | None = None
         self.supervision = Supervision.of(manifest)
         if self.host.shows_by_files:
-            self.supervision = replace(self.supervision, stall_factor=math.inf)
+            self.supervision = structs.replace(self.supervision, stall_factor=math.inf)
         self.checkpoints = self.cwd / (manifest.checkpoint_dir or "")
         self._guard = OpenRunFolder(run)
         # Its files are read and written in the open folder: it may be moved, or a mount away.

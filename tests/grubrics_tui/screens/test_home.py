@@ -157,7 +157,7 @@ def test_gpus_are_listed_with_load_and_memory() -> None:
     machine = Machine(5 << 30, 2 << 30, 1.0, 16, 1 << 30, 2 << 30, gpus)
     assert machine_facts(machine) == [
         ("disk", "5.0 GiB free, checkpoints take 2.0 GiB"),
-        ("GPUs", "0: 87%, 61.0 of 80.0 GiB   1: –, 0.5 of 80.0 GiB"),
+        ("GPUs", "0: 87%, 61.0 GiB of 80.0 GiB   1: –, 512.0 MiB of 80.0 GiB"),
     ]
 
 
