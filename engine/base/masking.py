@@ -118,7 +118,11 @@ def is_secret(name: str, value: str) -> bool:
 def _is_assigned(name: str, value: str) -> bool:
     """Whether a field, an option or an assignment is a secret, and not prose or code."""
     is_password = _PASSWORD.search(name) is not None
-    if len(value) < (4 if is_password else 8) or not is_secret(name, value):
+    if len(value) < (4 if is_password else 8):
+        return False
+    if is_password and value.isdigit():
+        return True
+    if not is_secret(name, value):
         return False
     if _SECRET_NAME.search(name):
         return is_password or not value.isalpha()
@@ -257,8 +261,8 @@ _SHAPES = (
         _is_assigned,
     ),
     _Shape(
-        ("key", "_pat", "_pwd", "credential"),
-        rf"(?P<name>KEY|PAT(?<=_PAT)|PWD(?<=_PWD)|CREDENTIALS?)[_\d]*{_SIGN}{_VALUE}",
+        ("key", "_pat", "_pwd", "credential", "webhook"),
+        rf"(?P<name>KEY|PAT(?<=_PAT)|PWD(?<=_PWD)|CREDENTIALS?|WEBHOOK)[_\d]*{_SIGN}{_VALUE}",
         lambda name, value: _is_assigned(f"_{name}", value),
         is_cased=True,
     ),

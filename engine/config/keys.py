@@ -367,9 +367,10 @@ def check_key(where: str, key: str, value: Any, defaults: Mapping[str, Any]) -> 
     # A key that verl still has a value for is reported among those without effect.
     new_name = moved_to(key) if defaults.get(key) is None else None
     if new_name is not None and value is not None and "trainer.v1.trainer_mode" in defaults:
+        is_key = new_name in defaults or is_open(new_name, defaults)
         raise UsageError(
             f"{where}: {key} is a key of earlier versions of verl that the V1 trainer does not "
-            f"read; set {new_name}"
+            f"read; {f'set {new_name}' if is_key else 'remove it'}"
         )
     if key.endswith("._target_") and value != defaults.get(key):
         raise UsageError(

@@ -92,6 +92,8 @@ def test_keys_that_verl_only_passes_on_are_accepted(config: str) -> None:
         ("~trainer.logger", "keys cannot be removed; set trainer.logger=null"),
         ("~trainer.logger=x", "keys cannot be removed; set trainer.logger=null"),
         ("data.seed=[1,", "not valid YAML"),
+        ("actor_rollout_ref.rollout.swap_space=4", "set actor_rollout_ref.rollout.engine_kwargs"),
+        ("reward_model.micro_batch_size_per_gpu=4", "does not read; remove it"),
         ("trainer.total_training_steps=abc", "must be an integer of at least 1, or null"),
         ("trainer.max_actor_ckpt_to_keep=-3", "must be an integer of at least 1, or null"),
         ("data.val_batch_size=-2", "must be an integer of at least 1, or null"),
