@@ -103,8 +103,11 @@ def _domains(path: Path) -> Counter[str]:
 def _check_file(config: Config, path: Path) -> Check:
     prepare = _prepare(config, path)
     if not path.is_file():
-        problem = "is not a file" if path.exists() else f"does not exist{_similar_file(path)}"
-        return fail(ID, f"{config.path}: {_key(config, path)}={path} {problem}", prepare)
+        similar = "" if path.exists() else _similar_file(path)
+        problem = "is not a file" if path.exists() else f"does not exist{similar}"
+        message = f"{config.path}: {_key(config, path)}={path} {problem}"
+        is_mistyped = bool(similar) and path.is_relative_to(TINY_WORLD)
+        return fail(ID, message, None if is_mistyped else prepare)
     if config.kind == SFT:
         return _check_conversations(config, path)
     if wildcard := _GLOB.search(str(path.absolute())):

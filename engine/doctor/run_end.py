@@ -62,7 +62,7 @@ def adjust_to_end(
     - What the console shows from byte ``stop_offset`` on is no alert in a run that was stopped: an
       interrupt can appear as any exception of the code that it interrupts.
     - An error is no alert in a run that reached its last step.
-    - A silent kill is an alert.
+    - A silent kill is an alert. What Ray reports of a trainer that was killed is a consequence.
     - What Ray reports is a warning while the run has not failed.
 
     ``stop_is_asked`` applies until the run has ended; then its reason shows whether that stop ended
@@ -80,7 +80,12 @@ def adjust_to_end(
             finding if find_category(finding.category).counts_when_finished else _as_info(finding)
             for finding in text
         ]
-    if _KILLED in reason and not any(finding.severity.is_alert for finding in text):
+    causes = text
+    if state.signal == "SIGKILL":
+        causes = [one for one in text if one.category != _RAY]
+        why = "The trainer itself was killed, and its workers ended with it."
+        text = [_softened(one, why) if _is_severe_of_ray(one) else one for one in text]
+    if _KILLED in reason and not any(finding.severity.is_alert for finding in causes):
         evidence = Evidence(reason, step=state.step)
         return [
             KINDS[f"{_INTERRUPTED}.killed"].finding(Case(onset=state.step), evidence),
@@ -118,9 +123,12 @@ def soften_ray(
 
 
 def _is_report_of_ray(finding: Finding) -> bool:
-    is_severe = finding.severity in _ERRORS
     has_frames = len(finding.evidence) > 1
-    return finding.category == _RAY and is_severe and not has_frames
+    return _is_severe_of_ray(finding) and not has_frames
+
+
+def _is_severe_of_ray(finding: Finding) -> bool:
+    return finding.category == _RAY and finding.severity in _ERRORS
 
 
 def _softened(finding: Finding, why: str) -> Finding:

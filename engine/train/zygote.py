@@ -50,7 +50,7 @@ class Zygote:
     @property
     def py_executable(self) -> str:
         """For Ray's ``runtime_env``: a bare interpreter that only talks to the socket."""
-        return f"{sys.executable} -I -S {CLIENT} {self.socket_path}"
+        return f"{sys.executable} -I -S {CLIENT} {self.socket_path} {os.getpid()}"
 
     def close(self) -> None:
         """End the zygote and with it every worker. Calling it twice is harmless."""

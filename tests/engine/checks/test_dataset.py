@@ -175,6 +175,20 @@ def test_data_of_the_tiny_world_are_fitted_by_the_setting_they_were_prepared_wit
     assert answer(project, *asked, fix).status == "ok"
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_mistyped_file_of_the_tiny_world_is_not_made_by_making_that_world(
+    project: Project, exists: bool
+) -> None:
+    written = TINY_WORLD / "processed" / "train.parquet"
+    (project.root / written).parent.mkdir(parents=True)
+    if exists:
+        project.write(str(written), [row(number) for number in range(8)])
+    check = answer(project, f"data.train_files={written.with_name('trian.parquet')}")
+    assert check.status == "fail"
+    assert (f"did you mean {written}?" in check.message) == exists
+    assert check.fix == (None if exists else typed_module("engine.data.tiny_world"))
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.doctor.diagnose import diagnose_file
 from engine.doctor.run_end import adjust_to_end, adjust_to_run, explain_failure, offer_fixes
 from engine.run.events import ask_stop, log_event
 from engine.run.finding import Evidence, Finding, Severity
@@ -129,6 +130,25 @@ def test_a_kill_that_left_no_word_behind_is_told() -> None:
     [one] = adjust_to_end([], RunState("failed", reason=reason, step=7))
     assert (one.id, one.onset_step) == ("job_cancelled_or_interrupted.killed", 7)
     assert one.evidence[0].text == reason
+
+
+@pytest.mark.parametrize(
+    ("line", "severities"),
+    [
+        ("the zygote that forks Ray's workers died or was killed", ["error", "warning"]),
+        ("the trainer ended, and the workers of its Ray with it", ["error"]),
+    ],
+)
+def test_the_kill_of_the_trainer_is_the_cause_and_not_what_its_ray_reports(
+    tmp_path: Path, line: str, severities: list[str]
+) -> None:
+    console = tmp_path / "console.log"
+    console.write_text(f"{line}\n")
+    reason = "killed by SIGKILL (by hand, or out of memory?) at step 3 of 9"
+    state = RunState("failed", reason=reason, signal="SIGKILL", step=3)
+    found = adjust_to_end(diagnose_file(console), state)
+    assert found[0].id == "job_cancelled_or_interrupted.killed"
+    assert [finding.severity for finding in found] == severities
 
 
 @pytest.mark.parametrize(

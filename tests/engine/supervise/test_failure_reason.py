@@ -176,6 +176,10 @@ def test_a_zygote_that_was_killed_is_named_and_not_the_workers_that_went_with_it
     )
 
 
+def test_workers_that_ended_with_the_trainer_are_no_cause(why: Callable[..., str | None]) -> None:
+    assert why("the trainer ended, and the workers of its Ray with it") is None
+
+
 def test_an_error_that_hydra_quotes_is_the_cause(why: Callable[..., str | None]) -> None:
     error = 'AssertionError("[actor] Please set actor.ppo_micro_batch_size_per_gpu")'
     hint = "Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace."

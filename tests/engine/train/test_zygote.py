@@ -124,6 +124,34 @@ def test_a_zygote_that_somebody_killed_is_named_in_the_console(
     assert ("zygote" in console.read_text()) == (not on_purpose)
 
 
+def test_a_driver_that_was_killed_is_named_and_not_its_zygote(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    console = tmp_path / "console.log"
+    console.touch()
+    socket = tmp_path_factory.mktemp("z") / "s"
+    code = (
+        "import time; from pathlib import Path; from engine.train import zygote;"
+        f"z = zygote.start(Path({str(socket)!r}), ['json']);"
+        "print(z.py_executable, flush=True); time.sleep(600)"
+    )
+    driver = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    python = shlex.split(driver.stdout.readline())
+    sleep = script(tmp_path, "print('up', flush=True); import time; time.sleep(60)")
+    client = subprocess.Popen(
+        [*python, *sleep],
+        env={"RAY_JOB_ID": FIRST_JOB_ID, "GRUBRICS_ATTEMPT_DIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert client.stdout is not None and client.stdout.readline() == "up\n"
+    driver.kill()
+    client.communicate()  # The driver is a zombie meanwhile.
+    driver.communicate()
+    assert console.read_text() == "the trainer ended, and the workers of its Ray with it\n"
+
+
 def test_the_zygote_dies_with_the_driver(tmp_path_factory: pytest.TempPathFactory) -> None:
     socket = tmp_path_factory.mktemp("z") / "s"
     code = (
