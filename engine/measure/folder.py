@@ -61,8 +61,8 @@ class ScoreRow(Struct, frozen=True):
 
     uid: str
     sample: Integer
-    reward: Number | None
-    parts: Mapping[str, Number | None]
+    reward: Number | None = None
+    parts: Mapping[str, Number | None] = {}
     error: str | None = None
     calls: Integer = 0
     """Calls of the judge that it took; ``prompt_tokens`` and ``tokens`` are theirs."""

@@ -24,7 +24,8 @@ _HEAD, _TAIL = 2_400, 1_200
 """Characters of a long text that are shown of its beginning and of its end."""
 _AHEAD = 16 << 10
 """Characters beside them that are searched for secrets: a secret begins or ends in them."""
-_WORD = re.compile(r"[^\s\"'<>(),;]{6,4000}")
+_WORD = re.compile(r"[^\s\"'<>(),;\\]{6,4000}")
+"""A backslash begins the escape of a line break in a quoted text."""
 
 
 @dataclass(frozen=True)

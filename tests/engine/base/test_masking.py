@@ -47,7 +47,7 @@ IN_CONTEXT = {
     "a blank in quotes": ('{{"api_key": "{}"}}', "opaque value 1"),
     "a numbered name": ("OPENAI_API_KEY_2={}", "opaque-value-1"),
     "a password of digits": ("MYSQL_PASSWORD={}", "1234567"),
-    "a webhook": ("SLACK_WEBHOOK={}", "opaque-value-1"),
+    "the webhook of a variable": ("SLACK_WEBHOOK={}", "opaque-value-1"),
     "camel case": ('{{"SecretAccessKey": "{}"}}', "opaque/value+1"),
     "json in json": ('{{\\"api_key\\": \\"{}\\"}}', "opaque-value-1"),
     "toml": ('token = "{}"', "opaque-value-1"),

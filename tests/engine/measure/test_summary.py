@@ -45,7 +45,7 @@ def test_an_answer_without_a_score_is_counted_and_is_no_zero() -> None:
     assert result["ci_if_unscored_wrong"] == if_wrong["ci"] != result["ci"]
 
 
-@pytest.mark.parametrize("damage", [{"reward": "0.5"}, {"parts": 5}, {"sample": None}])
+@pytest.mark.parametrize("damage", [{"reward": "0.5"}, {"sample": None}])
 def test_a_damaged_line_replaces_no_score(tmp_path: Path, damage: dict[str, object]) -> None:
     folder = TargetDir(tmp_path)
     row = to_json(ScoreRow("item", 0, 0.5, {"info": 1.0}))
