@@ -21,6 +21,7 @@ from engine.run.run import Run
 from engine.run.state import RunState, observed_state
 from engine.supervise.hosts import find_host
 from engine.supervise.housekeeping import Deletion, plan_deletion
+from engine.supervise.milestones import next_save
 from engine.supervise.queue import line_up
 from grubrics_tui.screens.dialogs.confirm import YES, Answer, Confirm, Question, when_trusted
 from grubrics_tui.screens.navigation import OpenRun, ShowNotice
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from engine.launch.command import CommandPlan
     from engine.launch.rerun import Rerun
     from engine.run.checkpoints.pruning import Pruning
+    from engine.run.manifest import FullManifest
 
 
 def confirm_stop(screen: Screen[None], runs: Sequence[tuple[Run, RunState]]) -> None:
@@ -53,8 +55,11 @@ def confirm_stop(screen: Screen[None], runs: Sequence[tuple[Run, RunState]]) -> 
 
     def ask() -> None:
         question = stop_question(runs)
-        dialog = Confirm(question, lambda: with_waiting_runs(question, [run for run, _ in runs]))
-        screen.app.push_screen(dialog, stop)
+
+        def prepare() -> Question[bool]:
+            return with_waiting_runs(with_checkpoints(question, runs), [run for run, _ in runs])
+
+        screen.app.push_screen(Confirm(question, prepare), stop)
 
     when_trusted(screen, [run for run, _ in runs], ask)
 
@@ -77,6 +82,62 @@ def stop_question(runs: Sequence[tuple[Run, RunState]]) -> Question[bool]:
         Answer("a", "stop after the next checkpoint", True, "loses no steps"),
     )[: 1 if is_stalled or any(are_commands) else 2]
     return Question(title, "\n".join(_format_run(run, state) for run, state in runs), answers)
+
+
+def with_checkpoints(
+    question: Question[bool], runs: Sequence[tuple[Run, RunState]]
+) -> Question[bool]:
+    """Say from which step each run can be resumed, how many steps a stop loses, and when the next
+    checkpoint comes. What is not known of a run stays as it was."""
+    if any(run.is_command for run, _ in runs):
+        return question
+    now, *later = question.answers
+    lines, lost = [], list[int | None]()
+    is_first = True
+    for run, state in runs:
+        manifest = run.read_full_manifest()
+        saved, moment = _saved_step(run, manifest), next_save(manifest).after(state.step)
+        text = _format_run(run, state)
+        if saved is not None:
+            text += (
+                f" Its last checkpoint: step {saved}." if saved else " It has no checkpoint yet."
+            )
+            is_first = is_first and saved == 0
+        if later and len(runs) > 1:
+            text += f" It would stop {moment}."
+        elif later:
+            later = [replace(later[0], label=f"stop {moment}")]
+        lines.append(text)
+        is_known = saved is not None and state.step is not None
+        lost.append(max(0, (state.step or 0) - (saved or 0)) if is_known else None)
+    known = [steps for steps in lost if steps is not None]
+    if len(known) == len(runs):
+        every = "all " if is_first and sum(known) > 1 else ""
+        now = replace(now, consequence=f"loses {every}{format_count(sum(known), 'step')}")
+    return replace(question, text="\n".join(lines), answers=(now, *later))
+
+
+def _saved_step(run: Run, manifest: FullManifest) -> int | None:
+    """The step of the last checkpoint that the run saved or began with; 0: there is none.
+
+    None where it is not known, because no folder is marked as the run's.
+    """
+    from engine.run.checkpoints.find import complete_checkpoints
+    from engine.run.checkpoints.ownership import (
+        Stamp,
+        checkpoint_folder,
+        loaded_checkpoint,
+        read_stamp,
+    )
+    from engine.run.checkpoints.step_folders import step_of
+
+    folder = checkpoint_folder(manifest)
+    stamp = read_stamp(folder) if folder is not None else None
+    if stamp is None or not stamp.same_run(Stamp.of(run, manifest)):
+        return None
+    loaded = loaded_checkpoint(manifest) if manifest.attempts else None
+    began = step_of(loaded) if loaded is not None else None
+    return max(complete_checkpoints(run), default=began or 0)
 
 
 def with_waiting_runs(question: Question[bool], runs: Sequence[Run]) -> Question[bool]:
