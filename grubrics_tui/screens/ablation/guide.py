@@ -20,7 +20,7 @@ from textual.widgets.option_list import Option
 from engine.base.errors import UsageError
 from engine.base.jsonl import line
 from engine.base.quantities import format_time
-from engine.config.load import Config
+from engine.config.load import Config, parse_override
 from engine.measure.ablations.plan import PRESETS, preset_arm, split_values
 from engine.run.run import Run
 from grubrics_tui.drawing.spans import clipped
@@ -384,7 +384,13 @@ class GuideScreen(WithChoices, CockpitScreen):
             if name is not None:
                 self._add({name: PRESETS[name]})
 
-        self.app.push_screen(PickName("Choose an ablation of the reward", find_presets), add)
+        if self._config is None:
+            return
+        if presets := find_presets(self._config):
+            self.app.push_screen(PickName("Choose an ablation of the reward", presets.items), add)
+        else:
+            title = self._config.kind.title
+            self.notify(f"No known ablations for {title}. Press n to vary a key.", markup=False)
 
     def _add(self, arms: Mapping[str, tuple[str, ...]]) -> None:
         self._change(arms=tuple({**dict(self._draft.arms), **arms}.items()))
@@ -443,12 +449,13 @@ def find_bases(root: Path) -> Iterator[tuple[str, str]]:
         yield info.id, f"run of {info.config}, {info.state.word}"
 
 
-def find_presets() -> Iterator[tuple[str, str]]:
-    """The known ablations of the GRubrics reward, with their overrides."""
-    from engine.measure.ablations.plan import PRESETS, SHORT
-
-    for name in SHORT.values():
-        yield name, " ".join(PRESETS[name])
+def find_presets(base: Config) -> dict[str, str]:
+    """The known ablations whose keys the base has, with their overrides."""
+    return {
+        name: " ".join(overrides)
+        for name, overrides in PRESETS.items()
+        if all(parse_override(text)[0] in base.values for text in overrides)
+    }
 
 
 def _about(plan: AblationPlan) -> str:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.config.load import load_config
 from engine.measure.ablations import runner
-from engine.measure.ablations.plan import FOLDER, AblationPlan, read_plan
+from engine.measure.ablations.plan import FOLDER, PRESETS, AblationPlan, read_plan
+from grubrics_tui.screens.ablation.guide import find_presets
 from grubrics_tui.screens.live.screen import LiveScreen
 from grubrics_tui.screens.navigation import OpenAblation, OpenGuide
 from tests.grubrics_tui.pilots import LARGE, SMALL, Driver, running
@@ -160,6 +162,11 @@ async def test_a_known_arm_and_a_key_become_a_plan_that_is_started(started: list
         plan = read_plan(folder)
         assert [arm.name for arm in plan.arms] == ["base", "no-information", "lr=1e-3", "lr=5e-3"]
         assert len(plan.seeds) == 2
+
+
+def test_known_arms_are_offered_where_the_config_has_their_keys() -> None:
+    assert list(find_presets(load_config("grpo_tiny", (), {}))) == list(PRESETS)
+    assert not find_presets(load_config("sft_tiny", (), {}))
 
 
 @pytest.mark.thorough
