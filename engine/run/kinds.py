@@ -143,6 +143,11 @@ def find_kind(name: object) -> Kind | None:
     return KINDS.get(name) if isinstance(name, str) else None
 
 
+def no_rollouts(kind: Kind | None) -> str:
+    """Why there are no rollouts of a run of that kind; empty where there may be some."""
+    return f"{kind.title} generates no rollouts" if kind and not kind.has_rollouts else ""
+
+
 def read_kind(name: str | None, where: object) -> Kind:
     """The kind of that name, read in ``where``; UsageError if it is missing or unknown."""
     kind = find_kind(name)

@@ -31,6 +31,7 @@ from textual.screen import Screen
 from engine.base.errors import UsageError
 from engine.base.quantities import format_stamp
 from grubrics_tui.app.textual_internals import LayeredApp, TypeAhead, choose_driver
+from grubrics_tui.screens.base import CockpitScreen
 from grubrics_tui.settings.actions import (
     Action,
     actions_of,
@@ -225,12 +226,19 @@ class Frame(LayeredApp):
         default_namespace: DOMNode | None = None,
         namespaces: Mapping[str, DOMNode] | None = None,
     ) -> bool:
-        """Refuse actions that change something in read-only mode."""
+        """Refuse actions that change something in read-only mode; say why a screen refuses one."""
         name = action if isinstance(action, str) else action[1]
         if self.settings.read_only and is_changing(name):
             self.notify("Not available in read-only mode", markup=False)
             return True
-        return await super().run_action(action, default_namespace, namespaces)
+        if await super().run_action(action, default_namespace, namespaces):
+            return True
+        if isinstance(default_namespace, CockpitScreen) and (
+            reason := default_namespace.refusal(name)
+        ):
+            self.notify(reason, markup=False)
+            return True
+        return False
 
     def action_show_help(self) -> None:
         if screen_name(self.screen) != "help":

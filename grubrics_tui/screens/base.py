@@ -103,6 +103,10 @@ class CockpitScreen(Screen[None]):
         return str(getattr(self, "WHERE", name))
 
     def action_back(self) -> Awaitable[None] | None:
+    def refusal(self, action: str) -> str:
+        """Why the action is not possible now, where its key says so; else empty."""
+        return ""
+
         self.app.pop_screen()
         return None
 

@@ -15,6 +15,7 @@ from textual.timer import Timer
 from engine.base.errors import UsageError
 from engine.run.finding import Finding, launchable
 from engine.run.history.live import Update
+from engine.run.kinds import no_rollouts
 from engine.run.run import Run
 from engine.run.state import RunState
 from grubrics_tui.model.history import History
@@ -225,7 +226,7 @@ class LiveScreen(ChartScreen):
         if action == "reproduce":
             return self._has_failed and not self._is_command
         if action == "open_rollouts":
-            return self._kind is None or self._kind.has_rollouts
+            return not self.refusal(action)
         if action == "zoom":
             return self.zoomed or room_for(*self.query_one(PanelGrid).outer_size) != (1, 1)
         if action == "panel":
@@ -233,6 +234,9 @@ class LiveScreen(ChartScreen):
         if action in ("scroll_log", "follow_log"):
             return self.current_chart() is None or not super().check_action("chart_row", ())
         return super().check_action(action, parameters)
+
+    def refusal(self, action: str) -> str:
+        return no_rollouts(self._kind) if action == "open_rollouts" else ""
 
     def current_chart(self) -> ChartBase | None:
         """The first chart of the current panel."""

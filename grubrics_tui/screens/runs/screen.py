@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from engine.base.errors import UsageError
 from engine.base.quantities import format_count, format_size
 from engine.run.columns import COLUMNS, Column, RunRow, sort_runs
-from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, find_kind
+from engine.run.kinds import ADOPTED, COMMAND, PIPELINE, find_kind, no_rollouts
 from engine.run.notes import Notes
 from engine.run.run import Run
 from engine.run.state import RunState
@@ -342,14 +342,17 @@ class RunsScreen(CockpitScreen):
         if action == "save_filter":
             return self.is_mounted and bool(self.query_one(FilterBar).text.strip())
         if action == "open_rollouts":
-            kind = find_kind(info.kind) if info is not None else None
-            return info is not None and (kind is None or kind.has_rollouts)
+            return info is not None and not self.refusal(action)
         if action == "compare":
             return info is not None or len(self.marks) > 1
         needs = needs_of("runs", action)
         if needs == "targets":
             return any(_allows(action, target) for target in self._targets)
         return not needs or (info is not None and (needs == "run" or info.state.has_ended))
+
+    def refusal(self, action: str) -> str:
+        info = self._selected
+        return no_rollouts(find_kind(info.kind)) if info and action == "open_rollouts" else ""
 
     @on(RunList.Opened)
     def action_open_run(self) -> None:

@@ -151,6 +151,8 @@ async def test_an_sft_run_shows_loss_and_optimiser_instead_of_reward_and_judge(
         )
         assert "1 reward" not in screen
         assert "2 judge" not in screen
+        await driver.press("o")
+        await driver.shows("SFT generates no rollouts")
 
 
 async def test_a_hostile_console_stays_text(run: SampleRun, runs: Path) -> None:
