@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from rich.cells import cell_len
-from textual import events, work
+from textual import events, on, work
 from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -19,6 +19,7 @@ from textual.worker import Worker, WorkerState
 
 from grubrics_tui.settings.actions import is_changing
 from grubrics_tui.settings.state_files import HintFile, hint
+from grubrics_tui.widgets.facts import inert
 from grubrics_tui.widgets.key_footer import BETWEEN, KeyFooter
 
 WIDTHS = [(0, "-narrow"), (100, "-wide")]
@@ -102,11 +103,11 @@ class CockpitScreen(Screen[None]):
         name = type(self).__name__.removesuffix("Screen").lower()
         return str(getattr(self, "WHERE", name))
 
-    def action_back(self) -> Awaitable[None] | None:
     def refusal(self, action: str) -> str:
         """Why the action is not possible now, where its key says so; else empty."""
         return ""
 
+    def action_back(self) -> Awaitable[None] | None:
         self.app.pop_screen()
         return None
 
@@ -146,7 +147,13 @@ class ScrolledScreen(Scrolls, CockpitScreen):
 
 
 class Dialog(ModalScreen[ScreenResultType]):
-    """A modal screen: a box in the middle. An error in one of its threads is shown."""
+    """A modal screen: a box in the middle. An error in one of its threads is shown.
+
+    ``KEYS`` with their labels are shown in the place of the footer of the screen below, whose keys
+    do nothing meanwhile.
+    """
+
+    KEYS: ClassVar[tuple[tuple[str, str], ...]] = ()
 
     DEFAULT_CSS = """
     Dialog {
@@ -155,8 +162,14 @@ class Dialog(ModalScreen[ScreenResultType]):
             background: $panel; border: round $line-focus; border-title-color: $primary;
             border-subtitle-color: $quiet;
         }
+        #keys { dock: bottom; height: 1; margin: 0; padding: 0 2; background: $background; }
     }
     """
+
+    @on(events.Mount)
+    def _replace_footer(self) -> None:
+        if self.KEYS:
+            self.mount(Static(key_line(self.KEYS), id="keys", markup=False))
 
     def close(self, result: ScreenResultType | None = None) -> None:
         """Return the result to who has opened it. For a thread, by ``call_later``, which would wait
@@ -168,6 +181,15 @@ class Dialog(ModalScreen[ScreenResultType]):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         notify_failure(self, event)
+
+
+def key_line(keys: Iterable[tuple[str, str]]) -> Content:
+    """The keys of a dialog and what they do."""
+    parts = (
+        Content.styled(key, "bold $primary") + Content.styled(f" {label}", "$quiet")
+        for key, label in keys
+    )
+    return inert(Content("   ").join(parts))
 
 
 def notify_failure(screen: Screen[ScreenResultType], event: Worker.StateChanged) -> None:

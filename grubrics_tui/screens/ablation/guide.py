@@ -61,6 +61,7 @@ class ChooseKnob(Dialog[Knob]):
 
     WHERE = "choose"
     BINDINGS = bindings("choose")
+    KEYS = (("enter", "takes the key, then the values"), ("esc", "cancel"))
 
     DEFAULT_CSS = """
     ChooseKnob {
@@ -81,7 +82,6 @@ class ChooseKnob(Dialog[Knob]):
             yield Static(id="problem", markup=False)
             yield KeyList()
         box.border_title = inert(f"What to vary in {self._base.name}")
-        box.border_subtitle = "enter takes the key, then the values; esc cancel"
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()

@@ -163,6 +163,7 @@ class ChooseMetric(Dialog[str]):
 
     WHERE = "choose"
     BINDINGS = bindings("choose")
+    KEYS = (("enter", "show"), ("esc", "cancel"))
 
     DEFAULT_CSS = """
     ChooseMetric {
@@ -182,7 +183,6 @@ class ChooseMetric(Dialog[str]):
             yield Input(placeholder="type part of a metric name", compact=True)
             yield MetricList()
         box.border_title = "Choose a metric"
-        box.border_subtitle = "enter show, esc cancel"
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()

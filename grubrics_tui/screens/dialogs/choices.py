@@ -148,6 +148,7 @@ class AskValue(Dialog[T]):
 
     WHERE = "ask"
     BINDINGS = bindings("ask")
+    KEYS = (("enter", "apply"), ("esc", "cancel"))
 
     DEFAULT_CSS = """
     AskValue {
@@ -166,7 +167,6 @@ class AskValue(Dialog[T]):
         hint = Static(inert(Content.styled(self._hint, "$quiet")), markup=False)
         box = Vertical(Input(self._text), hint)
         box.border_title = inert(self._title_of_box)
-        box.border_subtitle = "enter apply, esc cancel"
         yield box
 
     @on(Input.Submitted)

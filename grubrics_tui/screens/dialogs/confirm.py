@@ -17,7 +17,7 @@ from textual.widgets import Static
 from engine.base.errors import UsageError
 from engine.run.run import Run
 from engine.run.trust import Case, agree, objection
-from grubrics_tui.screens.base import Dialog
+from grubrics_tui.screens.base import Dialog, key_line
 from grubrics_tui.widgets.facts import inert
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ class Confirm(Dialog[ScreenResultType]):
             border: round $warning; border-title-color: $warning;
         }
         #answers { dock: bottom; padding: 1 0 0 0; background: $panel; }
-        #keys { dock: bottom; height: 1; padding: 0 2; background: $background; }
     }
     """
 
@@ -150,11 +149,7 @@ class Confirm(Dialog[ScreenResultType]):
         keys = [(answer.keys, answer.label) for answer in self._answers]
         if self.query_one(VerticalScroll).show_vertical_scrollbar:
             keys.append(("j k", "scroll"))
-        parts = [
-            Content.styled(key, "bold $primary") + Content.styled(f" {label}", "$quiet")
-            for key, label in keys
-        ]
-        self.query_one("#keys", Static).update(inert(Content("   ").join(parts)))
+        self.query_one("#keys", Static).update(key_line(keys))
 
 
 def trust_question(case: Case) -> Question[bool]:

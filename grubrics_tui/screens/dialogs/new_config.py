@@ -47,6 +47,7 @@ class NewConfigDialog(Dialog[str]):
 
     WHERE = "new_config"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("new_config"), *FIELD_BINDINGS]
+    KEYS = (("enter", "write"), ("tab", "next field"), ("→", "complete"), ("esc", "cancel"))
     AUTO_FOCUS = "#data"
 
     DEFAULT_CSS = """
@@ -82,7 +83,6 @@ class NewConfigDialog(Dialog[str]):
         # Focus must stay in a field: outside of one, letters are keys of the app.
         with VerticalScroll(can_focus=False) as box:
             box.border_title = "New config"
-            box.border_subtitle = "enter write, tab next field, → complete, esc cancel"
             for name, (title, placeholder) in _FIELDS.items():
                 field = Input(id=name, placeholder=placeholder)
                 field.border_title = title

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from engine.base.quantities import MISSING
 from engine.run.history.plot import Plot
@@ -27,6 +27,7 @@ class MetricFinder(Dialog[Slot | None]):
 
     WHERE = "metrics"
     BINDINGS = bindings("metrics")
+    KEYS = (("enter", "show"), ("tab", "select several for one panel"), ("esc", "cancel"))
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012
 
@@ -36,7 +37,6 @@ class MetricFinder(Dialog[Slot | None]):
         Input { border: none; height: 1; padding: 0; background: $panel; margin-bottom: 1; }
         MetricList { width: 3fr; background: $panel; }
         Chart { width: 2fr; margin-left: 2; background: $panel; }
-        #keys { height: 1; color: $quiet; text-overflow: ellipsis; }
         &.-narrow Chart { display: none; }
         &.-narrow #box, &.-short #box { width: 100%; height: 100%; }
         &.-short Input { margin-bottom: 0; }
@@ -55,7 +55,6 @@ class MetricFinder(Dialog[Slot | None]):
             with Horizontal():
                 yield MetricList()
                 yield Chart()
-            yield Static("enter show   tab select several for one panel   esc cancel", id="keys")
         box.border_title = "Find a metric"
 
     def on_mount(self) -> None:

@@ -27,6 +27,7 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
 
     WHERE = "overrides"
     BINDINGS = bindings("overrides")
+    KEYS = (("tab", "takes the key"), ("enter", "apply"), ("esc", "cancel"))
 
     DEFAULT_CSS = """
     OverridesScreen {
@@ -54,7 +55,6 @@ class OverridesScreen(Dialog[tuple[str, ...]]):
             yield KeyList()
             yield Facts("", id="about")
         box.border_title = inert(f"Overrides of {self._source}")
-        box.border_subtitle = "tab takes the key, enter apply, esc cancel"
 
     def on_mount(self) -> None:
         self.query_one(Input).focus()

@@ -26,6 +26,7 @@ class ChooseColumns(WithChoices, Dialog[frozenset[str]]):
 
     WHERE = "columns"
     BINDINGS = bindings("columns")
+    KEYS = (("space", "on/off"), ("enter", "apply"), ("d", "default"), ("esc", "cancel"))
 
     DEFAULT_CSS = """
     ChooseColumns {
@@ -38,9 +39,7 @@ class ChooseColumns(WithChoices, Dialog[frozenset[str]]):
         self._chosen = _DEFAULT if chosen is None else {column.name for column in chosen}
 
     def compose(self) -> ComposeResult:
-        choices = Choices("Columns of the list of runs")
-        choices.border_subtitle = "space on/off, enter apply, d default, esc cancel"
-        yield choices
+        yield Choices("Columns of the list of runs")
 
     def on_mount(self) -> None:
         self.choices.add_options(Option(self._line(column), id=column.name) for column in _COLUMNS)

@@ -23,6 +23,7 @@ class NotesScreen(Dialog[Notes]):
     """Returns what was saved, or None. Discarding typed text takes a second escape."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("notes"), *FIELD_BINDINGS]
+    KEYS = (("ctrl+s", "save"), ("esc", "cancel"))
 
     DEFAULT_CSS = """
     NotesScreen {
@@ -53,7 +54,6 @@ class NotesScreen(Dialog[Notes]):
             Static("", id="status", markup=False),
         )
         box.border_title = Content(f"Notes on {self._run_dir.id}")
-        box.border_subtitle = "ctrl+s save, esc cancel"
         yield box
 
     def _typed(self) -> Notes:
