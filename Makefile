@@ -36,6 +36,7 @@ run: $(STAMP) $(SFT)
 	@$(BIN)/grubrics-tui --config grpo_tiny
 
 test: $(STAMP)
+	@$(BIN)/python benchmarks/code_shape.py --budget
 	@$(MAKE) --no-print-directory -j2 static quick
 	@$(MAKE) --no-print-directory training
 
