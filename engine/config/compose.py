@@ -194,21 +194,18 @@ def on_cpu(config: Config) -> dict[str, Any]:
     workers = int(config.get("trainer.n_gpus_per_node", 1))
     if not config.is_chosen("trainer.n_gpus_per_node"):
         workers = 1
+    rollouts = None  # Those of a step, from a single server; where groups are replaced they vary.
+    prompts, n = config.get("data.train_batch_size"), config.get(f"{ROLLOUT}.n")
+    is_fixed = workers <= 1 and not replaces_groups(config)
+    if is_fixed and isinstance(prompts, int) and isinstance(n, int):
+        rollouts = prompts * n
     return {
         **tables()["on_cpu"]["grpo"],
         "trainer.n_gpus_per_node": workers,
         "ray_kwargs.ray_init.num_gpus": workers,
         "ray_kwargs.ray_init.num_cpus": CPUS_FOR_ACTORS + CPUS_PER_WORKER * workers,
-        f"{ROLLOUT}.engine_kwargs.hf.rollouts_per_step": _rollouts_per_step(config, workers),
+        f"{ROLLOUT}.engine_kwargs.hf.rollouts_per_step": rollouts,
     }
-
-
-def _rollouts_per_step(config: Config, servers: int) -> int | None:
-    """Return how many rollouts a step requests from a single server, or None if that varies."""
-    if servers > 1 or replaces_groups(config):
-        return None
-    prompts, n = config.get("data.train_batch_size"), config.get(f"{ROLLOUT}.n")
-    return prompts * n if isinstance(prompts, int) and isinstance(n, int) else None
 
 
 def with_file_logger(loggers: str | list[str]) -> list[str]:

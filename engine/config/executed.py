@@ -50,7 +50,10 @@ def executed_files(config: Config) -> list[Path]:
         # Python searches the function's folder for imports, then the working folder.
         files += code_files(function, everywhere=True)
         files += [*hidden_libraries(function), *libraries_hidden_by(Path())]
-    paths = [*dict.fromkeys([*files, *_named_files(config)]), *_model_code(config)]
+    paths = [*dict.fromkeys([*files, *_named_files(config)])]
+    if any(key.endswith("trust_remote_code") and on for key, on in config.values.items()):
+        folder = local_folder(model_name(config), os.environ)
+        paths += sorted(folder.glob("*.py")) if folder else []
     return [path for path in paths if not any(Run(f).is_one() for f in path.absolute().parents)]
 
 
@@ -98,11 +101,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, dict | list | tuple):
         for item in value.values() if isinstance(value, dict) else value:
             yield from _texts(item)
-
-
-def _model_code(config: Config) -> list[Path]:
-    """Return the modules in the model's folder, which ``trust_remote_code`` imports."""
-    if not any(key.endswith("trust_remote_code") and on for key, on in config.values.items()):
-        return []
-    folder = local_folder(model_name(config), os.environ)
-    return sorted(folder.glob("*.py")) if folder else []

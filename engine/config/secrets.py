@@ -63,7 +63,12 @@ def secret_references(
         if "${" not in source or not _refers_to_secret(key, values[key], source, env, is_shape):
             continue
         if not key.startswith(VARIABLES) or not isinstance(written.get(key), str):
-            raise UsageError(_refusal(where, key, source))
+            names = ", ".join(dict.fromkeys(_VARIABLE.findall(source)))
+            raise UsageError(
+                f"{where}: {key} refers to a secret{f' ({names})' if names else ''}, and config "
+                "values are stored with the run; let the code read the variable itself, or give "
+                f"it to the run's processes with {VARIABLES}NAME"
+            )
         references[key] = written[key]
     return references
 
@@ -77,13 +82,3 @@ def _refers_to_secret(
     if any(is_secret(name, env[name]) for name in variables):
         return True
     return (isinstance(value, str) and is_secret_key(key)) or is_shape(str(value))
-
-
-def _refusal(where: str, key: str, source: str) -> str:
-    names = ", ".join(dict.fromkeys(_VARIABLE.findall(source)))
-    variables = f" ({names})" if names else ""
-    return (
-        f"{where}: {key} refers to a secret{variables}, and config values are stored with the run; "
-        f"let the code read the variable itself, or give it to the run's processes with "
-        f"{VARIABLES}NAME"
-    )

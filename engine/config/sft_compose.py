@@ -60,9 +60,30 @@ def verl_config(
     values = dict(verl_sft_defaults())
     same = [setting for setting in SETTINGS.values() if setting.verl_sft]
     values |= {setting.verl_sft[0]: config.values[setting.keys[SFT.name]] for setting in same}
-    values |= (
-        _data(config, steps, train, val) | _model(config) | _trainer(config, steps, resume_from)
-    )
+    if config.values["lora.r"] and float(config.values["lora.dropout"]) > 0:
+        raise UsageError(
+            f"{config.path}: lora.dropout={config.values['lora.dropout']}: verl's FSDP engine "
+            "has no LoRA dropout; set it to 0"
+        )
+    loggers = list(config.values["logging.report_to"])
+    interval = config.get("training.eval_steps") or "after_each_epoch"
+    values |= {
+        "data.train_files": str(train),
+        "data.val_files": None if val is None else str(val),
+        "data.train_batch_size": steps.batch,
+        "data.use_dynamic_bsz": False,
+        "data.truncation": "right",
+        "engine.mixed_precision.param_dtype": "bf16" if config.values["training.bf16"] else "fp32",
+        "engine.seed": config.values["training.seed"],
+        "engine.full_determinism": config.values["grubrics.deterministic"],
+        "optim.override_optimizer_config": {"eps": config.values["training.eps"]},
+        "trainer.logger": loggers if "file" in loggers else [*loggers, "file"],
+        "trainer.total_epochs": steps.epochs,
+        "trainer.total_training_steps": steps.total_steps,
+        "trainer.test_freq": interval if config.get("data.val_file") else -1,
+        "trainer.resume_mode": "disable" if resume_from is None else "resume_path",
+        "trainer.resume_from_path": None if resume_from is None else str(resume_from),
+    }
     if config.values["grubrics.device"] == "cpu":
         values |= {**WITHOUT_FLASH_ATTENTION, **tables()["on_cpu"]["sft"]}
     elif find_spec("flash_attn") is None:
@@ -93,41 +114,3 @@ WITHOUT_FLASH_ATTENTION: dict[str, Any] = {
     "model.override_config.attn_implementation": "sdpa",
 }
 """verl requires FlashAttention 2 otherwise; sdpa cannot separate packed conversations."""
-
-
-def _data(config: Config, steps: SftPlan, train: Path, val: Path | None) -> dict[str, Any]:
-    return {
-        "data.train_files": str(train),
-        "data.val_files": None if val is None else str(val),
-        "data.train_batch_size": steps.batch,
-        "data.use_dynamic_bsz": False,
-        "data.truncation": "right",
-    }
-
-
-def _model(config: Config) -> dict[str, Any]:
-    if config.values["lora.r"] and float(config.values["lora.dropout"]) > 0:
-        raise UsageError(
-            f"{config.path}: lora.dropout={config.values['lora.dropout']}: verl's FSDP engine "
-            "has no LoRA dropout; set it to 0"
-        )
-    precision = "bf16" if config.values["training.bf16"] else "fp32"
-    return {
-        "engine.mixed_precision.param_dtype": precision,
-        "engine.seed": config.values["training.seed"],
-        "engine.full_determinism": config.values["grubrics.deterministic"],
-        "optim.override_optimizer_config": {"eps": config.values["training.eps"]},
-    }
-
-
-def _trainer(config: Config, steps: SftPlan, resume_from: Path | None) -> dict[str, Any]:
-    loggers = list(config.values["logging.report_to"])
-    interval = config.get("training.eval_steps") or "after_each_epoch"
-    return {
-        "trainer.logger": loggers if "file" in loggers else [*loggers, "file"],
-        "trainer.total_epochs": steps.epochs,
-        "trainer.total_training_steps": steps.total_steps,
-        "trainer.test_freq": interval if config.get("data.val_file") else -1,
-        "trainer.resume_mode": "disable" if resume_from is None else "resume_path",
-        "trainer.resume_from_path": None if resume_from is None else str(resume_from),
-    }
