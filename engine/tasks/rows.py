@@ -20,18 +20,19 @@ def _read(values: Values) -> Example:
             raise RecordError(f"extra is not JSON: {error}") from error
     if not isinstance(extra, dict | None):
         raise RecordError("extra is not a mapping")
+    prompt = _parsed(values["prompt"], list)
+    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    if not isinstance(messages, list) or not messages:
+        raise RecordError("the prompt is neither text nor a list of messages")
+    truth = _parsed(values.get("truth"), dict)
+    if isinstance(truth, dict) and "ground_truth" in truth:
+        truth = truth["ground_truth"]  # verl's ``reward_model``, which some files hold as JSON
     return Example(
-        _messages(_parsed(values["prompt"], list)),
-        _text(_truth(values.get("truth"))),
+        tuple(map(_message, messages)),
+        _text(truth),
         {"extra": _text(extra or {})},
         source=str(values.get("source") or ""),
     )
-
-
-def _truth(value: Any) -> Any:
-    """A ground truth, also inside verl's ``reward_model``, which some files hold as JSON."""
-    model = _parsed(value, dict)
-    return model["ground_truth"] if isinstance(model, dict) and "ground_truth" in model else value
 
 
 def _parsed(value: Any, kind: type) -> Any:
@@ -43,13 +44,6 @@ def _parsed(value: Any, kind: type) -> Any:
     except ValueError:
         return value
     return parsed if isinstance(parsed, kind) else value
-
-
-def _messages(prompt: Any) -> tuple[Message, ...]:
-    messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-    if not isinstance(messages, list) or not messages:
-        raise RecordError("the prompt is neither text nor a list of messages")
-    return tuple(_message(message) for message in messages)
 
 
 def _message(value: Any) -> Message:

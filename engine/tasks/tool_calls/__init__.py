@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.base.typed import to_json
 from engine.tasks.task import Column, Example, RecordError, Task, Values, text_of
-from engine.tasks.tool_calls.calls import ToolCall, parse_json, read_calls
+from engine.tasks.tool_calls.calls import parse_json, read_calls
 from engine.tasks.tool_calls.schemas import find_problem, require_schema, schema_of_parameters
 from engine.tasks.tool_calls.score import are_valid
 
@@ -21,7 +21,10 @@ _ONLY_JSON = "Answer with JSON only."
 
 def _read_tool_calls(values: Values) -> Example:
     tools = _read_tools(_parse(values, "tools"))
-    calls = _calls(_parse(values, "calls"))
+    try:
+        calls = read_calls(_parse(values, "calls"))
+    except ValueError as error:
+        raise RecordError(f"calls: {error}") from error
     listed = "\n".join(_dump(tool) for tool in tools.values())
     schemas = _dump({name: _schema(tool) for name, tool in tools.items()})
     for call in calls:
@@ -69,13 +72,6 @@ def _schema(tool: Mapping[str, Any]) -> str:
     except ValueError as error:
         raise RecordError(f"parameters of the tool {tool['name'][:40]!r}: {error}") from error
     return schema
-
-
-def _calls(value: Any) -> list[ToolCall]:
-    try:
-        return read_calls(value)
-    except ValueError as error:
-        raise RecordError(f"calls: {error}") from error
 
 
 def _question(values: Values) -> str:

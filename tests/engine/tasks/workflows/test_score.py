@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from engine.tasks.task import RecordError
 from engine.tasks.workflows import WORKFLOWS
-from engine.tasks.workflows.executor import compute_last
-from engine.tasks.workflows.score import compute_score
+from engine.tasks.workflows.score import compute_last, compute_score
 
 MATH = WORKFLOWS.read({"question": "What is 3 * (4 - 1)?", "solution": "9"})
 QA = WORKFLOWS.read({"question": "Capital of Italy?", "solution": "Rome", "domain": "qa"})
