@@ -76,14 +76,7 @@ async def score_rollout(
         result = await judge.evaluate_answers_batched(item.question, item.answers, rubric)
     else:
         result = JudgeResult((0.0,) * len(item.answers), None, None, None, 0)
-    record = _judged(blank, result, item, settings)
-    return replace(record, duration_s=time.perf_counter() - started)
-
-
-def _judged(
-    blank: RewardRecord, result: JudgeResult, item: RewardItem, settings: RewardSettings
-) -> RewardRecord:
-    timed = replace(
+    record = replace(
         blank,
         judge_scores=result.scores,
         judge_latency_s=result.latency_s,
@@ -93,10 +86,10 @@ def _judged(
         tokens=result.tokens,
         error=result.error,
     )
-    if result.scores is None:
-        return timed
-    parts = reward_parts(result.scores, item.gold_scores, blank.length, settings.char_threshold)
-    return replace(timed, parts=asdict(parts), reward=total_reward(parts, settings))
+    if result.scores is not None:
+        parts = reward_parts(result.scores, item.gold_scores, blank.length, settings.char_threshold)
+        record = replace(record, parts=asdict(parts), reward=total_reward(parts, settings))
+    return replace(record, duration_s=time.perf_counter() - started)
 
 
 CustomReward = Callable[..., Any]
@@ -127,9 +120,19 @@ async def custom_score(
         )
         result = await result if inspect.isawaitable(result) else result
         if isinstance(result, Mapping):
-            numbers = _numbers(result)
+            # Texts and lists, such as the parsed answer, are no numbers. verl needs the same names
+            # for all rollouts, so a missing number is NaN.
+            numbers = {
+                name: math.nan if value is None else float(value)
+                for name, value in result.items()
+                if not isinstance(value, _NO_NUMBERS)
+            }
             result = result["score"]
-        reward = _finite(float(result))
+        number = float(result)
+        if not math.isfinite(number):
+            # verl would skip the update and end with exit code 0.
+            raise ValueError(f"the reward function returned {number}")
+        reward = number
     except RewardTimeoutError as failure:
         error = ScoringError("reward_timeout", str(failure))
     except RewardCallError as failure:
@@ -155,21 +158,3 @@ def question_of(extra_info: Mapping[str, Any]) -> str:
     """The ID that a row is recorded under; rows of other programs may have only a number."""
     names = (extra_info.get(key) for key in ("question_id", "index"))
     return next((str(name) for name in names if name is not None), "")
-
-
-def _numbers(result: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of a result, without texts and lists such as the parsed answer.
-
-    verl needs the same names for all rollouts, so a missing number is NaN.
-    """
-    numbers = (
-        (name, value) for name, value in result.items() if not isinstance(value, _NO_NUMBERS)
-    )
-    return {name: math.nan if value is None else float(value) for name, value in numbers}
-
-
-def _finite(reward: float) -> float:
-    """Refuse NaN and infinity: verl would skip the update and end with exit code 0."""
-    if not math.isfinite(reward):
-        raise ValueError(f"the reward function returned {reward}")
-    return reward

@@ -116,7 +116,12 @@ class ApiJudge:
         """
 
         def read(reply: Any) -> tuple[float, ...]:
-            return _scores(reply, len(answers))
+            try:
+                return read_scores(_content(reply), len(answers))
+            except ReplyError as error:
+                if reply.choices[0].finish_reason != "stop":
+                    raise
+                raise ReplyError(f"{error}; the model ended its reply itself") from error
 
         asked = await self._ask(judge_messages(question, answers, rubric), read)
         return JudgeResult(
@@ -177,11 +182,18 @@ class ApiJudge:
         self, messages: list[dict[str, str]], read: Callable[[Any], T], asked: _Asked[T]
     ) -> T:
         """The value of one call; _CallError for a failure."""
+        request: dict[str, Any] = {
+            "model": self._settings.model,
+            "messages": messages,
+            self._token_parameter: self._settings.max_tokens,
+        }
+        if self._settings.temperature != 1.0:  # GPT-5 models refuse the parameter
+            request["temperature"] = self._settings.temperature
         try:
             # The client's limit counts silence between bytes; this one counts the whole call.
             async with asyncio.timeout(self._settings.timeout_s):
                 completions = self._client.chat.completions.with_raw_response
-                raw = await completions.create(**self._request(messages))
+                raw = await completions.create(**request)
             _refuse_page(raw.http_response)
             reply = _completion(raw)
             asked.count_tokens(reply)
@@ -197,16 +209,6 @@ class ApiJudge:
             raise _CallError("parse", f"{error}") from error
         except Exception as error:  # an unforeseen error must cost one sample, not the run
             raise _CallError("other", f"{type(error).__name__}: {error}") from error
-
-    def _request(self, messages: list[dict[str, str]]) -> dict[str, Any]:
-        request: dict[str, Any] = {
-            "model": self._settings.model,
-            "messages": messages,
-            self._token_parameter: self._settings.max_tokens,
-        }
-        if self._settings.temperature != 1.0:  # GPT-5 models refuse the parameter
-            request["temperature"] = self._settings.temperature
-        return request
 
 
 def make_openai_judge(
@@ -269,15 +271,6 @@ def _content(reply: Any) -> str:
     return str(content)
 
 
-def _scores(reply: Any, count: int) -> tuple[float, ...]:
-    try:
-        return read_scores(_content(reply), count)
-    except ReplyError as error:
-        if reply.choices[0].finish_reason != "stop":
-            raise
-        raise ReplyError(f"{error}; the model ended its reply itself") from error
-
-
 def _refuse_page(response: Any) -> None:
     """_CallError for a web page where an API was expected.
 
@@ -311,16 +304,12 @@ def _classified(error: openai.OpenAIError, model: str) -> _CallError:
             host = urlsplit(response.headers["location"]).netloc.rpartition("@")[2]
         message = f"{message}: the address redirects to {host or 'another path'}"
     if isinstance(error, openai.NotFoundError):
-        if not _names_model(error, model):
+        # A server without the path of the request names no model in its 404.
+        text = error.response.text.lower()
+        if not any(word in text for word in (model.lower(), "model", "deployment")):
             return _CallError("other", f"the address has no such path: {message}")
         message = f"model '{model}' was not found: {message}"
     return _CallError(_kind(error), message, _retry_after(error))
-
-
-def _names_model(error: openai.NotFoundError, model: str) -> bool:
-    """Whether a 404 is about the model: a server without the path of the request names none."""
-    text = error.response.text.lower()
-    return model.lower() in text or "model" in text or "deployment" in text
 
 
 def _kind(error: openai.OpenAIError) -> ErrorKind:

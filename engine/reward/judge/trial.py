@@ -98,8 +98,7 @@ class Trial:
     def margins(self) -> ScoreMargins:
         """The margins of the calls that were scored."""
         straight = [self.first, *self.more[1::2]]
-        margins = [_margins(straight), _margins(self.more[::2])]
-        return ScoreMargins(*margins)
+        return ScoreMargins(_margins(straight), _margins(self.more[::2]))
 
     @property
     def kinds(self) -> Counter[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -53,30 +53,22 @@ def read_scores(reply: str, n_answers: int) -> tuple[float, ...]:
     are drafts, or examples of the format. Totals below 0 become 0.
     """
     wanted = [f"a{number}" for number in range(1, n_answers + 1)]
-    best = _most_complete(_json_values(_without_thoughts(reply)), wanted)
+    best: dict[str, float] = {}
+    for value, _, _ in _json_parts(_without_thoughts(reply), with_cut=True):
+        scores = _scores_by_id(value)
+        if sum(name in scores for name in wanted) >= sum(name in best for name in wanted):
+            best = scores or best
     if not best:
         raise ReplyError(f"no evaluations in {shortened(reply)}")
     missing = [answer_id for answer_id in wanted if answer_id not in best]
     if missing:
         raise ReplyError(f"no score for {', '.join(missing)} in {shortened(reply)}")
-    return _on_scale([best[answer_id] for answer_id in wanted])
-
-
-def _on_scale(scores: list[float]) -> tuple[float, ...]:
-    """Refuse other scales: clipping would silently make points out of 10 or 100 equal."""
-    if any(not -1 - _SLACK <= score <= 1 + _SLACK for score in scores):
-        listed = ", ".join(f"{score:g}" for score in scores)
+    totals = [best[answer_id] for answer_id in wanted]
+    # Clipping would silently make points out of 10 or 100 equal.
+    if any(not -1 - _SLACK <= score <= 1 + _SLACK for score in totals):
+        listed = ", ".join(f"{score:g}" for score in totals)
         raise ReplyError(f"scores on another scale than 0 to 1: {listed}")
-    return tuple(min(1.0, max(0.0, score)) for score in scores)
-
-
-def _most_complete(values: Iterable[Any], wanted: Sequence[str]) -> dict[str, float]:
-    """The scores of the value with most of the ``wanted`` IDs; of several, the last."""
-    best: dict[str, float] = {}
-    for scores in map(_scores_by_id, values):
-        if sum(name in scores for name in wanted) >= sum(name in best for name in wanted):
-            best = scores or best
-    return best
+    return tuple(min(1.0, max(0.0, score)) for score in totals)
 
 
 def _without_thoughts(reply: str) -> str:
@@ -88,16 +80,12 @@ def _without_thoughts(reply: str) -> str:
     return without_thoughts("".join([*parts, reply[end:]]))
 
 
-def _json_values(reply: str) -> Iterator[Any]:
-    """The outermost JSON objects and lists in the reply, in order.
-
-    A grading that was cut off ends with its last complete element.
-    """
-    return (value for value, _, _ in _json_parts(reply, with_cut=True))
-
-
 def _json_parts(reply: str, with_cut: bool = False) -> Iterator[tuple[Any, int, int]]:
-    """Each value with its start and end; brackets in the surrounding text are skipped."""
+    """The outermost JSON objects and lists in the reply, in order, each with its start and end.
+
+    Brackets in the surrounding text are skipped. ``with_cut``: a grading that was cut off ends with
+    its last complete element.
+    """
     end, cut = 0, 0
     for match in islice(_BRACKET.finditer(reply), _MOST_STARTS):
         start = match.start()

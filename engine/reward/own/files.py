@@ -181,12 +181,8 @@ def _relative_cwd(file: Path) -> Path:
 
 def _imported_names(path: Path, top: Path) -> Iterator[str]:
     """Absolute names of the modules that a file may import, best known first."""
-    try:
-        tree = ast.parse(files.read_regular(path, LARGEST))
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return
     package = path.parent.relative_to(top).parts if path.is_relative_to(top) else ()
-    for node in ast.walk(tree):
+    for node in _walk(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -232,27 +228,23 @@ def _module_files(root: Path, name: str) -> Iterator[Path]:
 
 def _named_paths(code: Path) -> Iterator[Path]:
     """Paths that the texts in ``code`` may mean, with and without the folders that it names."""
-    names = list(dict.fromkeys(_texts(code)))
+    values = [node.value for node in _walk(code) if isinstance(node, ast.Constant)]
+    texts = [value for value in values if isinstance(value, str) and value.isprintable()]
+    names = list(dict.fromkeys(text for text in texts if 0 < len(text) <= _LONGEST_NAME))
     roots = list(dict.fromkeys([code.parent, _relative_cwd(code)]))
-    folders = [root / name for root, name in product(roots, names) if _is_folder(root, name)]
+    inner = [name for name in names if name not in (".", "..", "/")]
+    folders = [root / name for root, name in product(roots, inner) if (root / name).is_dir()]
     for root, name in product([*roots, *folders[:_MOST_FOLDERS]], names):
         if Path(name).suffix:
             yield Path(os.path.normpath(root / name))
 
 
-def _is_folder(root: Path, name: str) -> bool:
-    return name not in (".", "..", "/") and (root / name).is_dir()
-
-
-def _texts(code: Path) -> Iterator[str]:
+def _walk(code: Path) -> Iterator[ast.AST]:
+    """The nodes of a file's syntax tree; none of a file that cannot be read or is not Python."""
     try:
-        tree = ast.parse(files.read_regular(code, LARGEST))
+        return ast.walk(ast.parse(files.read_regular(code, LARGEST)))
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return
-    for node in ast.walk(tree):
-        value = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(value, str) and value.isprintable() and 0 < len(value) <= _LONGEST_NAME:
-            yield value
+        return iter(())
 
 
 OF_CODE, OF_INPUTS, OF_TOOLS, OF_DATA = "reward function", "reward input", "tools", "data file"

@@ -78,7 +78,15 @@ def load(source: Source) -> Callable[..., Any]:
     module = _imported(source)
     function = getattr(module, source.name, None)
     if function is None:
-        raise LoadError(_missing(source, module))
+        names = [
+            name
+            for name, value in vars(module).items()
+            if inspect.isfunction(value) and not name.startswith("_")
+        ]
+        close = difflib.get_close_matches(source.name, names, n=1)
+        has = f"it has {', '.join(names[:8]) or 'none'}"
+        hint = f"did you mean '{close[0]}'?" if close else has
+        raise LoadError(f"{_short(source)} has no function '{source.name}'; {hint}")
     if not callable(function):
         raise LoadError(f"{_short(source)}: '{source.name}' is not a function")
     _require_signature(source, function)
@@ -145,7 +153,10 @@ def _imported(source: Source) -> ModuleType:
     try:
         if source.module:
             return importlib.import_module(source.module)
-        name = _module_name(source.file)
+        # The file's own name, so that other files can import it, unless a library has that name.
+        name = Path(source.file).stem
+        if name in sys.modules or name in sys.stdlib_module_names or not name.isidentifier():
+            name = "reward_function"
         copy = source.copies.get(str(Path(source.file).resolve()), source.file)
         loader = _KeptLoader(name, source.file, copy)
         spec = importlib.util.spec_from_file_location(name, loader.path, loader=loader)
@@ -159,13 +170,6 @@ def _imported(source: Source) -> ModuleType:
         raise LoadError(f"{place}: {one_line(error)}{_advice(error, source)}") from error
 
 
-def _module_name(file: str) -> str:
-    """The file's own name, so that other files can import it, unless a library has that name."""
-    stem = Path(file).stem
-    taken = stem in sys.modules or stem in sys.stdlib_module_names or not stem.isidentifier()
-    return "reward_function" if taken else stem
-
-
 def _advice(error: BaseException, source: Source) -> str:
     if isinstance(error, ImportError) and "relative import" in str(error):
         by_name = "; a file that is named by its path belongs to no package: import files beside it"
@@ -174,17 +178,6 @@ def _advice(error: BaseException, source: Source) -> str:
     if isinstance(error, SystemExit):
         return " while it was imported"
     return ""
-
-
-def _missing(source: Source, module: ModuleType) -> str:
-    names = [
-        name
-        for name, value in vars(module).items()
-        if inspect.isfunction(value) and not name.startswith("_")
-    ]
-    close = difflib.get_close_matches(source.name, names, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"it has {', '.join(names[:8]) or 'none'}"
-    return f"{_short(source)} has no function '{source.name}'; {hint}"
 
 
 def _require_signature(source: Source, function: Callable[..., Any]) -> None:
