@@ -135,7 +135,7 @@ async def test_ten_thousand_runs_can_be_walked_through(runs: Path) -> None:
         await driver.shows("1 run ")
         driver.app.screen.query_one(RunList).fill([only] * 10_000)
         await driver.press("end", "pageup", "down")
-        await driver.shows("10000 runs", "✗ failed")
+        await driver.shows("10,000 runs", "✗ failed")
 
 
 async def test_enter_opens_the_selected_run(run: SampleRun, runs: Path) -> None:
