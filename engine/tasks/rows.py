@@ -24,9 +24,10 @@ def _read(values: Values) -> Example:
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     if not isinstance(messages, list) or not messages:
         raise RecordError("the prompt is neither text nor a list of messages")
-    truth = _parsed(values.get("truth"), dict)
-    if isinstance(truth, dict) and "ground_truth" in truth:
-        truth = truth["ground_truth"]  # verl's ``reward_model``, which some files hold as JSON
+    truth = values.get("truth")
+    model = _parsed(truth, dict)  # verl's ``reward_model``, which some files hold as JSON
+    if isinstance(model, dict) and "ground_truth" in model:
+        truth = model["ground_truth"]
     return Example(
         tuple(map(_message, messages)),
         _text(truth),

@@ -42,6 +42,11 @@ def test_messages_stay_as_they_are(tmp_path: Path) -> None:
     assert (row["reward_model"]["ground_truth"], row["extra_info"]["extra"]) == ("", "{}")
 
 
+def test_a_ground_truth_that_is_written_as_json_stays_as_it_is_written(tmp_path: Path) -> None:
+    [row] = rows(tmp_path, {"prompt": "Why?", "ground_truth": '{"b":1,  "a":2}'})
+    assert row["reward_model"]["ground_truth"] == '{"b":1,  "a":2}'
+
+
 def test_other_ground_truths_are_json(tmp_path: Path) -> None:
     [row] = rows(tmp_path, {"prompt": "Why?", "ground_truth": {"a": [1.5, None]}})
     assert json.loads(row["reward_model"]["ground_truth"]) == {"a": [1.5, None]}
